@@ -1,0 +1,85 @@
+"""What to do about it. Imperatives, carried out by a driver in the order given, never by the core."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .model import ActionId, Environment, EnvironmentId, Lease, NodeId, Outcome, Seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Run this attempt; answer with `ActionExited`."""
+
+    lease: Lease
+
+
+@dataclass(frozen=True, slots=True)
+class Resize:
+    """The running attempt now holds this lease's grant; effective at once, no answer expected."""
+
+    lease: Lease
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """End this attempt and all it started; answer with `ActionExited`."""
+
+    lease: Lease
+
+
+@dataclass(frozen=True, slots=True)
+class Resolve:
+    """The action ended for good; tell whoever waits."""
+
+    action: ActionId
+    outcome: Outcome
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenEnvironment:
+    """Make this environment; answer with `EnvironmentOpened` or `EnvironmentFailed`.
+
+    `cores` are the core ids it owns for life: empty unless its needs include CPU.
+    """
+
+    environment: Environment
+    node: NodeId
+    cores: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CloseEnvironment:
+    """End this environment and all in it; answer with `EnvironmentClosed`."""
+
+    environment: EnvironmentId
+    node: NodeId
+
+
+@dataclass(frozen=True, slots=True)
+class ResolveEnvironment:
+    """The environment is gone for good without having been asked to close; tell whoever waits."""
+
+    environment: EnvironmentId
+    outcome: Outcome
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WakeAt:
+    """Send `Woke` at this time; a later `WakeAt` replaces an earlier one."""
+
+    at: Seconds
+
+
+Command = (
+    Start
+    | Resize
+    | Stop
+    | Resolve
+    | OpenEnvironment
+    | CloseEnvironment
+    | ResolveEnvironment
+    | WakeAt
+)
