@@ -34,6 +34,10 @@ conservation an equality, not a tolerance.
 NOTHING: Bundle = MappingProxyType({})
 
 
+def _nothing() -> Bundle:
+    return NOTHING
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Elastic:
     """The key elastic resource of an action: how many units it may get, and what they bring.
@@ -80,7 +84,7 @@ class Action:
     task: TaskId = TaskId("default")
     trajectory: TrajectoryId = TrajectoryId("default")
     kind: str = "default"
-    needs: Bundle = NOTHING
+    needs: Bundle = field(default_factory=_nothing)
     elastic: Elastic | None = None
     environment: EnvironmentId | None = None
     service: str | None = None
@@ -96,7 +100,7 @@ class Environment:
     id: EnvironmentId
     task: TaskId = TaskId("default")
     trajectory: TrajectoryId = TrajectoryId("default")
-    needs: Bundle = NOTHING
+    needs: Bundle = field(default_factory=_nothing)
     priority: int = 0
 
 
@@ -129,7 +133,7 @@ class Grant:
     `cores` has one id for every whole core, then one for the part of a shared core, if any.
     """
 
-    amounts: Bundle = NOTHING
+    amounts: Bundle = field(default_factory=_nothing)
     units: int = 0
     cores: tuple[int, ...] = ()
 
