@@ -102,6 +102,8 @@ class Completion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileEntry:
+    """One entry of a folder; `size` is in bytes and is 0 for a folder."""
+
     name: str
     size: int
     directory: bool
@@ -111,14 +113,20 @@ class Shell(Protocol):
     """A shell that keeps its directory and variables from one command to the next."""
 
     async def run(self, run_id: str, invocation: Invocation, grant: CpuGrant) -> Completion:
-        """Run one command line in the shell; the rules of `Sandbox.run` hold."""
+        """Run one command line in the shell; the rules of `Sandbox.run` hold, and its grant can be
+        resized and its command stopped through the sandbox. Commands wait for one another."""
 
     async def close(self) -> None:
         """End the shell and what it started."""
 
 
 class Sandbox(Protocol):
-    """One open environment. Paths are relative to its workspace; none can leave the environment."""
+    """One open environment. Paths are relative to its workspace; none can leave the environment.
+
+    The file methods raise what the same operation raises on a local disk (`FileNotFoundError`,
+    `IsADirectoryError`, …), `PermissionError` for a path that leads out of the workspace, and
+    `RequestError` for what is too large to hold in memory.
+    """
 
     async def run(self, run_id: str, invocation: Invocation, grant: CpuGrant) -> Completion:
         """Run one command to its end and return how it ended; a bad command never raises.
@@ -130,6 +138,10 @@ class Sandbox(Protocol):
 
     def resize(self, run_id: str, grant: CpuGrant) -> None:
         """Change what a running command holds, at once; ignored if it has already ended."""
+
+    def stop(self, run_id: str) -> None:
+        """End a running command and all it started; its `run` returns `CANCELLED` with the output
+        so far, once everything is gone. Ignored if it has already ended."""
 
     async def shell(self) -> Shell:
         """Start a stateful shell."""
