@@ -55,12 +55,12 @@ coverage:
 
 docs:
 	$(setup) dev
-	$(bin)/python scripts/docs.py write
-	$(bin)/python scripts/docs.py check
+	$(bin)/python scripts/docs write
+	$(bin)/python scripts/docs check
 
 docs-check:
 	$(setup) dev
-	$(bin)/python scripts/docs.py check
+	$(bin)/python scripts/docs check
 
 bench:
 	$(setup) bench

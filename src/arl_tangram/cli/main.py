@@ -17,7 +17,7 @@ import typer
 
 from ..errors import RequestError, TangramError
 
-COMMANDS = ("demo", "doctor", "run", "simulate")
+COMMANDS: tuple[str, ...] = ()
 """The subcommands, in the order of the help text."""
 
 EXIT_ERROR = 1
@@ -45,6 +45,7 @@ def _root(
 def build(arguments: Sequence[str]) -> typer.Typer:
     """The application for these arguments: with the one command they name, or else with all."""
     named = next((word for word in arguments if not word.startswith("-")), None)
+    names = (named,) if named in COMMANDS else () if "--version" in arguments else COMMANDS
     app = typer.Typer(
         no_args_is_help=True,
         add_completion=False,
@@ -52,7 +53,7 @@ def build(arguments: Sequence[str]) -> typer.Typer:
         help=_root.__doc__,
     )
     app.callback()(_root)
-    for name in (named,) if named in COMMANDS else COMMANDS:
+    for name in names:
         module = import_module(f"{__package__}.{name}")
         settings = getattr(module, "CONTEXT_SETTINGS", None)
         app.command(name=name, context_settings=settings)(getattr(module, name))
