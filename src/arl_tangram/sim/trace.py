@@ -1,0 +1,326 @@
+"""Workloads as JSON Lines, one action a line: the format in which a recorded run can be simulated.
+
+A line holds, with the defaults in brackets:
+
+- `task` ["default"], `trajectory`: which rollout the action belongs to; `seq` [next]: its place in it;
+- `kind` ["default"]: the label under which durations are learned;
+- `start_s` [0]: when the trajectory arrives, read from its first action only;
+- `think_s` [0]: model time before the action;
+- `resource` ["cpu"]; `units` [1]: `[min, max]`, a list of allowed amounts, or one number;
+- `work_s`: duration on one unit;
+- `speedup` [none: rigid, on the least amount]: `{"roofline": cap}`, `{"amdahl": serial}`,
+  `{"power": p}` or `{"table": {"2": 1.9}}`, each with an optional `"startup_s"` per unit;
+- `resizable` [true]: whether units may come and go while it runs;
+- `timeout_s` [none]: when a run is cut off, and ends as timed out;
+- `environment_mib` [no environment]: memory its trajectory's environment holds for life, the
+  largest of its actions' figures.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..core.model import (
+    CPU,
+    MEMORY,
+    MILLI,
+    Action,
+    ActionId,
+    Elastic,
+    Environment,
+    EnvironmentId,
+    TaskId,
+    TrajectoryId,
+)
+from ..core.speedup import Amdahl, PowerLaw, Roofline, Speedup, Table
+from ..errors import ConfigError
+from .workload import RIGID, Trajectory, Turn, Workload
+
+FIELDS = (
+    "task",
+    "trajectory",
+    "seq",
+    "kind",
+    "start_s",
+    "think_s",
+    "resource",
+    "units",
+    "work_s",
+    "speedup",
+    "resizable",
+    "timeout_s",
+    "environment_mib",
+)
+CURVES = ("roofline", "amdahl", "power", "table")
+MOST_UNITS = 4096  # a wider range is surely a slip, and would be spelled out in memory
+
+
+def read_trace(lines: Iterable[str], *, name: str) -> Workload:
+    """The workload that these lines describe; blank lines are skipped.
+
+    Args:
+        lines: the text of the trace.
+        name: what to call it, in messages and as the workload's name.
+
+    Raises:
+        ConfigError: a line is wrong; the message has its number, the field, the value and the mend.
+    """
+    rows: dict[tuple[str, str], _Rows] = {}
+    for number, text in enumerate(lines, start=1):
+        if not text.strip():
+            continue
+        try:
+            line = _parse(text)
+            rows.setdefault((line.task, line.trajectory), _Rows(line)).add(line)
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"{name}, line {number}: {error}") from None
+    if not rows:
+        raise ConfigError(f"{name}: it holds no actions; a trace has one JSON object a line")
+    return Workload(name=name, trajectories=tuple(each.trajectory() for each in rows.values()))
+
+
+def write_trace(workload: Workload) -> Iterator[str]:
+    """The lines (with their line ends) that `read_trace` turns into this workload again.
+
+    Raises:
+        ValueError: an action allows two amounts that are no neighbours, which no line can say.
+    """
+    for trajectory in workload.trajectories:
+        for seq, turn in enumerate(trajectory.turns):
+            yield json.dumps(_line_of(trajectory, seq, turn)) + "\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Line:
+    task: str
+    trajectory: str
+    seq: int | None
+    start_s: float
+    turn: Turn
+    environment_mib: int | None
+
+
+@dataclass(slots=True)
+class _Rows:
+    """The lines of one trajectory so far."""
+
+    first: _Line
+    turns: list[Turn] = field(default_factory=list)
+    last_seq: int = -1
+    environment_mib: int | None = None
+
+    def add(self, line: _Line) -> None:
+        seq = self.last_seq + 1 if line.seq is None else line.seq
+        if seq <= self.last_seq:
+            raise ValueError(
+                f"seq={seq}: trajectory {line.trajectory!r} is at {self.last_seq} already; "
+                f"give its actions in order"
+            )
+        self.last_seq = seq
+        if line.environment_mib is not None:
+            self.environment_mib = max(line.environment_mib, self.environment_mib or 0)
+        action = replace(line.turn.action, id=ActionId(f"{line.task}/{line.trajectory}/{seq}"))
+        self.turns.append(replace(line.turn, action=action))
+
+    def trajectory(self) -> Trajectory:
+        task, trajectory = TaskId(self.first.task), TrajectoryId(self.first.trajectory)
+        environment = None
+        turns = tuple(self.turns)
+        if self.environment_mib is not None:
+            environment = Environment(
+                id=EnvironmentId(f"{task}/{trajectory}"),
+                task=task,
+                trajectory=trajectory,
+                needs={MEMORY: self.environment_mib},
+            )
+            turns = tuple(
+                replace(turn, action=replace(turn.action, environment=environment.id))
+                for turn in turns
+            )
+        return Trajectory(
+            id=trajectory,
+            task=task,
+            start_s=self.first.start_s,
+            environment=environment,
+            turns=turns,
+        )
+
+
+def _parse(text: str) -> _Line:
+    try:
+        row = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not JSON ({error}); give one object a line") from None
+    if not isinstance(row, dict):
+        raise TypeError(f"{text.strip()[:40]!r} is not a JSON object; give one object a line")
+    for key in row:
+        if key not in FIELDS:
+            raise ValueError(f"{key!r} is not a field{_nearest(key, FIELDS)}")
+    resource = _text(row, "resource", default=CPU)
+    if resource != CPU:
+        raise ValueError(f"resource={resource!r}: only 'cpu' can be simulated")
+    speedup = _speedup(row["speedup"]) if row.get("speedup") is not None else None
+    units = _units(row.get("units", 1))
+    resizable = row.get("resizable", True)
+    if not isinstance(resizable, bool):
+        raise TypeError(f"resizable={resizable!r}: give true or false")
+    task, trajectory = _text(row, "task", default="default"), _text(row, "trajectory")
+    elastic = speedup is not None and len(units) > 1
+    action = Action(
+        id=ActionId(""),  # named when its place in the trajectory is known
+        task=TaskId(task),
+        trajectory=TrajectoryId(trajectory),
+        kind=_text(row, "kind", default="default"),
+        needs={} if elastic else {CPU: units[0] * MILLI},
+        elastic=Elastic(units=units, speedup=speedup, resizable=resizable) if elastic else None,
+        timeout_s=_seconds(row, "timeout_s", default=None),
+    )
+    turn = Turn(
+        think_s=_seconds(row, "think_s", default=0.0) or 0.0,
+        action=action,
+        work_s=_required_seconds(row, "work_s"),
+        speedup=speedup or RIGID,
+        units=units[0],
+    )
+    return _Line(
+        task=task,
+        trajectory=trajectory,
+        seq=_whole(row, "seq"),
+        start_s=_seconds(row, "start_s", default=0.0) or 0.0,
+        turn=turn,
+        environment_mib=_whole(row, "environment_mib"),
+    )
+
+
+def _units(value: Any) -> tuple[int, ...]:
+    """Two ascending numbers are a range; more, or one, are the allowed amounts themselves."""
+    given = value if isinstance(value, list) else [value]
+    whole = all(isinstance(u, int) and not isinstance(u, bool) for u in given)
+    if not given or not whole or given != sorted(set(given)) or given[0] < 1:
+        raise ValueError(
+            f"units={value!r}: give one whole number from 1 up, [min, max], or an ascending list"
+        )
+    if given[-1] > MOST_UNITS:
+        raise ValueError(f"units={value!r}: at most {MOST_UNITS} units can be simulated")
+    return tuple(range(given[0], given[1] + 1)) if len(given) == 2 else tuple(given)
+
+
+def _speedup(value: Any) -> Speedup:
+    known = "{'roofline': cap}, {'amdahl': serial}, {'power': p} or {'table': {'2': 1.9}}"
+    if not isinstance(value, dict):
+        raise TypeError(f"speedup={value!r}: give one of {known}")
+    names = [key for key in value if key != "startup_s"]
+    if len(names) != 1 or names[0] not in CURVES:
+        raise ValueError(f"speedup={value!r}: give one of {known}, and startup_s if need be")
+    startup_s = _seconds(value, "startup_s", default=0.0) or 0.0
+    curve = value[names[0]]
+    try:
+        if names[0] == "table":
+            points = {int(units): float(speed) for units, speed in dict(curve).items()}
+            return Table.of(points, startup_s=startup_s)
+        parameter = _number(curve)
+        if names[0] == "roofline":
+            return Roofline(cap=parameter, startup_s=startup_s)
+        if names[0] == "amdahl":
+            return Amdahl(serial=parameter, startup_s=startup_s)
+        return PowerLaw(p=parameter, startup_s=startup_s)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"speedup={value!r}: {error}") from None
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{value!r} is not a number")
+    return float(value)
+
+
+def _seconds(row: Mapping[str, Any], key: str, *, default: float | None) -> float | None:
+    value = row.get(key)
+    if value is None:
+        return default
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e12:
+        raise ValueError(f"{key}={value!r}: give seconds, at least 0")
+    return float(value)
+
+
+def _required_seconds(row: Mapping[str, Any], key: str) -> float:
+    value = _seconds(row, key, default=None)
+    if value is None:
+        raise ValueError(f"{key} is missing: give seconds, at least 0")
+    return value
+
+
+def _whole(row: Mapping[str, Any], key: str) -> int | None:
+    value = row.get(key)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError(f"{key}={value!r}: give a whole number, at least 0")
+    return value
+
+
+def _text(row: Mapping[str, Any], key: str, *, default: str | None = None) -> str:
+    value = row.get(key, default)
+    if value is None:
+        raise ValueError(f"{key} is missing: give a name")
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"{key}={value!r}: give a name, in quotes")
+    return value
+
+
+def _nearest(key: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(key, list(known), n=1)
+    return f"; did you mean {near[0]!r}?" if near else f"; the fields are {', '.join(known)}"
+
+
+def _line_of(trajectory: Trajectory, seq: int, turn: Turn) -> dict[str, Any]:
+    action = turn.action
+    line: dict[str, Any] = {
+        "task": str(trajectory.task),
+        "trajectory": str(trajectory.id),
+        "seq": seq,
+        "kind": action.kind,
+    }
+    if seq == 0:
+        line["start_s"] = trajectory.start_s
+    line |= {"think_s": turn.think_s, "resource": CPU, "units": _units_of(turn)}
+    line["work_s"] = turn.work_s
+    if turn.speedup != RIGID or action.elastic is not None:
+        line["speedup"] = _curve_of(turn.speedup)
+    if action.elastic is not None:
+        line["resizable"] = action.elastic.resizable
+    if action.timeout_s is not None:
+        line["timeout_s"] = action.timeout_s
+    if trajectory.environment is not None:
+        line["environment_mib"] = trajectory.environment.needs.get(MEMORY, 0)
+    return line
+
+
+def _units_of(turn: Turn) -> int | list[int]:
+    units = turn.allowed_units()
+    if len(units) == 1:
+        return units[0]
+    if units == tuple(range(units[0], units[-1] + 1)):
+        return [units[0], units[-1]]
+    if len(units) == 2:
+        raise ValueError(f"units={units!r} of {turn.action.id}: a trace reads a pair as a range")
+    return list(units)
+
+
+def _curve_of(speedup: Speedup) -> dict[str, Any]:
+    match speedup:
+        case Roofline(cap=cap):
+            curve: dict[str, Any] = {"roofline": cap}
+        case Amdahl(serial=serial):
+            curve = {"amdahl": serial}
+        case PowerLaw(p=p):
+            curve = {"power": p}
+        case Table(points=points):
+            curve = {"table": {str(units): speed for units, speed in points}}
+    if speedup.startup_s:
+        curve["startup_s"] = speedup.startup_s
+    return curve

@@ -1,0 +1,107 @@
+"""What is to be simulated: trajectories of model turns, with the true work behind every action."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from ..core.model import (
+    CPU,
+    MILLI,
+    Action,
+    ActionId,
+    Environment,
+    EnvironmentId,
+    Seconds,
+    TaskId,
+    TrajectoryId,
+)
+from ..core.speedup import Roofline, Speedup
+
+RIGID: Speedup = Roofline(cap=1.0)
+"""The curve of an action that more units do not speed up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """The model thinks, then one action runs.
+
+    Attributes:
+        think_s: model time before the action is submitted.
+        work_s: how long the action takes on one unit, start-up not counted.
+        speedup: its true curve; what `action.elastic` tells the scheduler may be less.
+        units: what it runs on if `action.elastic` is None, whatever it holds in the books.
+    """
+
+    think_s: Seconds
+    action: Action
+    work_s: Seconds
+    speedup: Speedup = RIGID
+    units: int = 1
+
+    def allowed_units(self) -> tuple[int, ...]:
+        """The amounts it may run on, ascending."""
+        elastic = self.action.elastic
+        return (self.units,) if elastic is None else elastic.units
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trajectory:
+    """One rollout: it opens its environment at `start_s`, and one turn follows another."""
+
+    id: TrajectoryId
+    task: TaskId = TaskId("default")
+    start_s: Seconds = 0.0
+    environment: Environment | None = None
+    turns: tuple[Turn, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """A step: the trajectories of one batch."""
+
+    name: str
+    trajectories: tuple[Trajectory, ...]
+
+    def turns(self) -> Iterator[Turn]:
+        """Every turn of every trajectory, one trajectory after the other."""
+        for trajectory in self.trajectories:
+            yield from trajectory.turns
+
+    def true_work(self) -> Mapping[ActionId, Seconds]:
+        """The one-unit work of every action: what an oracle knows."""
+        return {turn.action.id: turn.work_s for turn in self.turns()}
+
+
+def as_static(workload: Workload, *, cores: int = 3) -> Workload:
+    """The same workload with a container per trajectory that owns its cores for life.
+
+    Every environment's needs include `cores`; its actions hold no CPU of their own and run on
+    as many of the environment's cores as they can use.
+
+    Raises:
+        ValueError: `cores` is less than 1.
+    """
+    if cores < 1:
+        raise ValueError(f"cores={cores}: a container owns at least 1 core")
+    trajectories = tuple(_with_own_cores(t, cores=cores) for t in workload.trajectories)
+    return replace(workload, trajectories=trajectories)
+
+
+def _with_own_cores(trajectory: Trajectory, *, cores: int) -> Trajectory:
+    environment = trajectory.environment or Environment(
+        id=EnvironmentId(f"{trajectory.task}/{trajectory.id}"),
+        task=trajectory.task,
+        trajectory=trajectory.id,
+    )
+    owning = replace(environment, needs={**environment.needs, CPU: cores * MILLI})
+    turns = tuple(_on_owned(turn, owning.id, cores=cores) for turn in trajectory.turns)
+    return replace(trajectory, environment=owning, turns=turns)
+
+
+def _on_owned(turn: Turn, environment: EnvironmentId, *, cores: int) -> Turn:
+    fitting = [units for units in turn.allowed_units() if units <= cores]
+    others = {name: amount for name, amount in turn.action.needs.items() if name != CPU}
+    action = replace(turn.action, needs=others, elastic=None, environment=environment)
+    # An action whose least amount is more than the container has makes do with what there is.
+    return replace(turn, action=action, units=fitting[-1] if fitting else cores)
