@@ -39,13 +39,14 @@ class Resolve:
 
 @dataclass(frozen=True, slots=True)
 class OpenEnvironment:
-    """Make this environment; answer with `EnvironmentOpened` or `EnvironmentFailed`.
+    """Make this environment; answer with `EnvironmentOpened` or `EnvironmentFailed` and its attempt.
 
     `cores` are the core ids it owns for life: empty unless its needs include CPU.
     """
 
     environment: Environment
     node: NodeId
+    attempt: int = 1
     cores: tuple[int, ...] = ()
 
 
@@ -59,7 +60,7 @@ class CloseEnvironment:
 
 @dataclass(frozen=True, slots=True)
 class ResolveEnvironment:
-    """The environment is gone for good without having been asked to close; tell whoever waits."""
+    """The environment will never open, or broke; tell whoever waits. No closing is to be expected."""
 
     environment: EnvironmentId
     outcome: Outcome

@@ -31,6 +31,7 @@ class EnvironmentRequested:
 class EnvironmentOpened:
     at: Seconds
     environment: EnvironmentId
+    attempt: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +41,7 @@ class EnvironmentFailed:
     at: Seconds
     environment: EnvironmentId
     reason: str
+    attempt: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

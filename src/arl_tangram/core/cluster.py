@@ -1,0 +1,193 @@
+"""All scheduling state: nodes, actions, environments and who waits for what."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict, deque
+from dataclasses import dataclass, field
+
+from .commands import Command, Resolve
+from .entries import Entry, EnvironmentEntry
+from .model import (
+    ActionId,
+    Bundle,
+    EnvironmentId,
+    NodeId,
+    Outcome,
+    Seconds,
+    TaskId,
+)
+from .phases import EnvironmentPhase, Phase, check_environment_step, check_step
+from .pools.node import NodePool
+from .queue import Queue
+
+#: How many ended actions and environments are remembered, so that a late repeat is recognised.
+REMEMBERED = 65_536
+
+
+@dataclass(slots=True, eq=False)
+class NodeState:
+    """One node: its books, its queue, and what runs on it.
+
+    Attributes:
+        resizable: running attempts whose units may change.
+        surplus: units that those hold above their least, by resource.
+        opening: environments being opened now.
+        to_open: placed environments that wait for their turn.
+        reserved_for: the environment that is served next here; others must wait.
+    """
+
+    id: NodeId
+    pool: NodePool
+    queue: Queue[Entry] = field(default_factory=Queue)
+    running: dict[ActionId, Entry] = field(default_factory=dict)
+    resizable: dict[ActionId, Entry] = field(default_factory=dict)
+    surplus: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    environments: dict[EnvironmentId, EnvironmentEntry] = field(default_factory=dict)
+    opening: int = 0
+    to_open: deque[EnvironmentEntry] = field(default_factory=deque)
+    reserved_for: EnvironmentEntry | None = None
+
+    def reservation(self) -> EnvironmentEntry | None:
+        """Who is served next here, if they still wait."""
+        entry = self.reserved_for
+        if entry is not None and entry.phase is not EnvironmentPhase.WAITING:
+            self.reserved_for = entry = None
+        return entry
+
+
+class Cluster:
+    """The state that the kernel owns, and the steps that keep its indexes in agreement."""
+
+    def __init__(self) -> None:
+        self.now: Seconds = float("-inf")
+        self.nodes: dict[NodeId, NodeState] = {}
+        self.entries: dict[ActionId, Entry] = {}
+        self.environments: dict[EnvironmentId, EnvironmentEntry] = {}
+        self.anywhere: Queue[Entry] = Queue()
+        self.unplaced: Queue[EnvironmentEntry] = Queue()
+        self.held: dict[TaskId, int] = defaultdict(int)
+        self.placed: dict[TaskId, int] = defaultdict(int)
+        self.ended: OrderedDict[ActionId, Outcome] = OrderedDict()
+        self.gone: OrderedDict[EnvironmentId, tuple[Outcome, str]] = OrderedDict()
+        self.dirty: dict[NodeId, None] = {}
+        self.out: list[Command] = []
+        self._numbers = 0
+
+    def number(self) -> int:
+        """The next place in the order of arrival."""
+        self._numbers += 1
+        return self._numbers
+
+    def step(self, entry: Entry, phase: Phase) -> None:
+        """Let an action go to its next phase."""
+        check_step(entry.phase, phase, of=entry.id)
+        entry.phase = phase
+
+    def step_environment(self, entry: EnvironmentEntry, phase: EnvironmentPhase) -> None:
+        """Let an environment go to its next phase."""
+        check_environment_step(entry.phase, phase, of=entry.id)
+        entry.phase = phase
+
+    def enqueue(self, entry: Entry, *, first: bool = False) -> None:
+        """Let an action wait for a node: its environment's, or any."""
+        queue = self.anywhere
+        if (environment := self._environment_of(entry)) is not None:
+            if environment.phase is not EnvironmentPhase.OPEN or environment.node is None:
+                environment.waiting[entry.id] = entry
+                return
+            environment.queued[entry.id] = entry
+            entry.bound_to = environment.node
+            queue = self.nodes[environment.node].queue
+            self.dirty[environment.node] = None
+        if first:
+            queue.add_first(entry)
+        else:
+            queue.add(entry)
+
+    def bind(self, entry: Entry, node: NodeState) -> None:
+        """Let an action that could run anywhere be the next one on this node."""
+        self.anywhere.remove(entry)
+        entry.bound_to = node.id
+        node.queue.add_first(entry)
+
+    def dequeue(self, entry: Entry) -> None:
+        """Take a waiting action out of wherever it waits."""
+        environment = self._environment_of(entry)
+        if environment is not None and environment.waiting.pop(entry.id, None) is not None:
+            return
+        if environment is not None:
+            del environment.queued[entry.id]
+        (self.nodes[entry.bound_to].queue if entry.bound_to else self.anywhere).remove(entry)
+
+    def seat(self, entry: Entry, node: NodeState) -> None:
+        """Write a fresh lease's attempt into the indexes of its node."""
+        node.running[entry.id] = entry
+        self.held[entry.task] += entry.weight
+        if (environment := self._environment_of(entry)) is not None:
+            environment.running[entry.id] = entry
+        elastic = entry.action.elastic
+        if elastic is not None and elastic.resizable:
+            node.resizable[entry.id] = entry
+            node.surplus[elastic.resource] += entry.units - elastic.least
+
+    def pin(self, entry: Entry, node: NodeState) -> None:
+        """Let an attempt's units no longer change: it is about to end."""
+        if node.resizable.pop(entry.id, None) is not None and entry.action.elastic is not None:
+            elastic = entry.action.elastic
+            node.surplus[elastic.resource] -= entry.units - elastic.least
+
+    def release(self, entry: Entry) -> None:
+        """Give back what an attempt holds, and take it out of the indexes."""
+        lease = entry.lease
+        if lease is None:
+            return
+        if (node := self.nodes.get(lease.node)) is not None:
+            self.pin(entry, node)
+            del node.running[entry.id]
+            node.pool.give_back(lease.grant)
+            self.dirty[lease.node] = None
+        self.held[entry.task] -= entry.weight
+        if not self.held[entry.task]:
+            del self.held[entry.task]
+        if (environment := self._environment_of(entry)) is not None:
+            del environment.running[entry.id]
+        entry.lease = None
+        entry.units = 0
+
+    def resolve(self, entry: Entry, outcome: Outcome, reason: str = "") -> None:
+        """End an action for good and forget all but its outcome."""
+        self.step(entry, Phase.DONE)
+        del self.entries[entry.id]
+        self.ended[entry.id] = outcome
+        if len(self.ended) > REMEMBERED:
+            self.ended.popitem(last=False)
+        self.out.append(Resolve(entry.id, outcome, reason))
+
+    def remember_environment(self, entry: EnvironmentEntry, outcome: Outcome, reason: str) -> None:
+        """Forget a closed environment but for why it is gone."""
+        del self.environments[entry.id]
+        self.gone.setdefault(entry.id, (outcome, reason))
+        if len(self.gone) > REMEMBERED:
+            self.gone.popitem(last=False)
+
+    def why_never(self, *bundles: Bundle) -> str:
+        """Why these amounts together fit on no node there is; empty if some node could hold them."""
+        total: dict[str, int] = {}
+        for bundle in bundles:
+            for name, amount in bundle.items():
+                total[name] = total.get(name, 0) + amount
+        if not self.nodes or any(n.pool.could_ever_fit(total) for n in self.nodes.values()):
+            return ""
+        for name, amount in total.items():
+            most = max(node.pool.capacity.get(name, 0) for node in self.nodes.values())
+            if amount > most:
+                return f"it needs {name}={amount}, and the largest node has {name}={most}"
+        return f"it needs {_readable(total)} together, and no single node has all of it"
+
+    def _environment_of(self, entry: Entry) -> EnvironmentEntry | None:
+        environment = entry.action.environment
+        return None if environment is None else self.environments.get(environment)
+
+
+def _readable(bundle: Bundle) -> str:
+    return " ".join(f"{name}={amount}" for name, amount in bundle.items())

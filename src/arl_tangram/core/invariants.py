@@ -1,0 +1,133 @@
+"""Recomputes every sum and index of the scheduling state from scratch."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+
+from ..errors import InvariantError
+from .cluster import Cluster, NodeState
+from .model import CPU, MILLI, Grant
+from .phases import EnvironmentPhase, Phase
+
+_ON_A_NODE = frozenset(
+    {
+        EnvironmentPhase.PLACED,
+        EnvironmentPhase.OPENING,
+        EnvironmentPhase.OPEN,
+        EnvironmentPhase.CLOSING,
+    }
+)
+
+
+def check(cluster: Cluster) -> None:
+    """Raises `InvariantError` at the first sum or index that is off."""
+    _check_entries(cluster)
+    _check_environments(cluster)
+    for node in cluster.nodes.values():
+        _check_node(cluster, node)
+
+
+def _require(condition: object, message: str) -> None:
+    if not condition:
+        raise InvariantError(message)
+
+
+def _check_entries(cluster: Cluster) -> None:
+    held: dict[str, int] = defaultdict(int)
+    queued = [*cluster.anywhere, *(e for n in cluster.nodes.values() for e in n.queue)]
+    waiting = [e for env in cluster.environments.values() for e in env.waiting.values()]
+    everywhere = Counter(entry.id for entry in [*queued, *waiting])
+    for entry in cluster.entries.values():
+        name = f"action {entry.id}"
+        leased = entry.phase in {Phase.RUNNING, Phase.STOPPING}
+        _require((entry.lease is not None) == leased, f"{name}: lease and phase disagree")
+        expected = int(entry.phase is Phase.QUEUED)
+        _require(everywhere[entry.id] == expected, f"{name}: queue and phase disagree")
+        _require(entry.id not in cluster.ended, f"{name} has ended and lives")
+        if entry.lease is None:
+            continue
+        held[entry.task] += entry.weight
+        node = cluster.nodes[entry.lease.node]
+        _require(node.running.get(entry.id) is entry, f"{name} is not known to its node")
+        _require(entry.lease.grant.units == entry.units, f"{name}: units and grant disagree")
+        _require(
+            dict(entry.lease.grant.amounts) == dict(entry.amounts(entry.units or 1))
+            if entry.action.elastic
+            else entry.lease.grant.amounts == entry.action.needs,
+            f"{name}: amounts and units disagree",
+        )
+    live = sum(n.queue.__len__() for n in cluster.nodes.values()) + len(cluster.anywhere)
+    _require(live == len(queued), "a queue's length is off")
+    _require(set(everywhere) <= set(cluster.entries), "a queue holds an ended action")
+    _require(held == cluster.held, f"fair shares are off: {dict(cluster.held)} != {dict(held)}")
+
+
+def _check_environments(cluster: Cluster) -> None:
+    for entry in cluster.environments.values():
+        name = f"environment {entry.id}"
+        placed = entry.phase in _ON_A_NODE
+        _require((entry.node is not None) == placed, f"{name}: node and phase disagree")
+        _require((entry.grant is not None) == placed, f"{name}: grant and phase disagree")
+        if entry.node is not None:
+            node = cluster.nodes[entry.node]
+            _require(node.environments.get(entry.id) is entry, f"{name} unknown to its node")
+        if entry.phase is EnvironmentPhase.OPEN:
+            _require(not entry.waiting, f"{name} is open and has actions that wait for it")
+        for action in entry.queued.values():
+            _require(action.phase is Phase.QUEUED, f"{name}: {action.id} is not queued")
+            _require(action.bound_to == entry.node, f"{name}: {action.id} waits elsewhere")
+        for action in entry.running.values():
+            _require(action.lease is not None, f"{name}: {action.id} does not run")
+    unplaced = {entry.id for entry in cluster.unplaced}
+    waiting = {
+        entry.id
+        for entry in cluster.environments.values()
+        if entry.phase is EnvironmentPhase.WAITING and entry.retry_at <= cluster.now
+    }
+    _require(waiting <= unplaced, f"environments forgotten: {waiting - unplaced}")
+
+
+def _check_node(cluster: Cluster, node: NodeState) -> None:
+    grants: list[Grant] = [e.lease.grant for e in node.running.values() if e.lease]
+    grants += [e.grant for e in node.environments.values() if e.grant]
+    total: Counter[str] = Counter()
+    for grant in grants:
+        total.update(grant.amounts)
+    for name, capacity in node.pool.capacity.items():
+        free = node.pool.cpu.free_milli if name == CPU else node.pool.counts[name]
+        _require(free >= 0, f"{node.id}: {name} is over-committed by {-free}")
+        _require(free + total[name] == capacity, f"{node.id}: {name} leaks: {free} + {total[name]}")
+    _check_cores(node, grants)
+    surplus: dict[str, int] = defaultdict(int)
+    for entry in node.resizable.values():
+        elastic = entry.action.elastic
+        _require(elastic is not None and elastic.resizable, f"{entry.id} is not resizable")
+        _require(entry.phase is Phase.RUNNING, f"{entry.id} does not run and is resizable")
+        if elastic is not None:
+            surplus[elastic.resource] += entry.units - elastic.least
+    for name in {*surplus, *node.surplus}:
+        _require(surplus[name] == node.surplus[name], f"{node.id}: surplus of {name} is off")
+    opening = [e for e in node.environments.values() if e.phase is EnvironmentPhase.OPENING]
+    _require(node.opening == len(opening), f"{node.id}: the ramp counts wrong")
+
+
+def _check_cores(node: NodeState, grants: list[Grant]) -> None:
+    used: Counter[int] = Counter()
+    for grant in grants:
+        whole, part = divmod(grant.cpu_milli, MILLI)
+        _require(len(grant.cores) == whole + bool(part), f"{node.id}: cores and CPU disagree")
+        for core in grant.cores[:whole]:
+            used[core] += MILLI
+        if part:
+            used[grant.cores[whole]] += part
+    _require(all(n <= MILLI for n in used.values()), f"{node.id}: a core is granted twice")
+    shared = {core: used[core] for core in node.pool.cpu.rooms if used[core]}
+    _require(
+        all(
+            n < MILLI or room == 0
+            for n, room in zip(
+                shared.values(), (node.pool.cpu.rooms[c] for c in shared), strict=True
+            )
+        ),
+        f"{node.id}: a shared core is off",
+    )

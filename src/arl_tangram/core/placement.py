@@ -1,0 +1,258 @@
+"""Where environments go, when they open, and what becomes of those that fail."""
+
+from __future__ import annotations
+
+import heapq
+
+from .cluster import Cluster, NodeState
+from .commands import CloseEnvironment, OpenEnvironment, ResolveEnvironment, Stop, WakeAt
+from .entries import EnvironmentEntry
+from .model import CPU, NOTHING, Environment, EnvironmentId, Grant, Outcome, Seconds
+from .phases import EnvironmentPhase, Phase
+from .queue import Queue
+
+#: How many environments that do not fit are looked past for one that does.
+LOOKAHEAD = 16
+#: How often an environment is opened, on another node each time if there is one.
+OPENINGS = 3
+#: Pause before an opening is tried again; it doubles each time.
+RETRY_S = 0.25
+
+
+class Placement:
+    """Places environments by load, opens them through a bounded ramp, and sees them off."""
+
+    def __init__(self, cluster: Cluster, *, opening_limit: int, patience_s: Seconds) -> None:
+        self._cluster = cluster
+        self._opening_limit = opening_limit
+        self._patience_s = patience_s
+        self._timers: list[tuple[Seconds, int, EnvironmentEntry]] = []
+        self._wake_at: Seconds = float("inf")
+        self._changed = False
+
+    def request(self, environment: Environment) -> None:
+        """Let a new environment wait for a place; refuse one that can never have any."""
+        cluster = self._cluster
+        if environment.id in cluster.environments or environment.id in cluster.gone:
+            return  # a repeated request is the same request
+        entry = EnvironmentEntry.of(environment, number=cluster.number(), at=cluster.now)
+        cluster.environments[entry.id] = entry
+        if why := cluster.why_never(environment.needs):
+            cluster.step_environment(entry, EnvironmentPhase.CLOSED)
+            self._forget(entry, Outcome.REJECTED, f"environment {entry.id} can never open: {why}")
+            return
+        cluster.unplaced.add(entry)
+        self._changed = True
+
+    def changed(self) -> None:
+        """Room may have come free."""
+        self._changed = True
+
+    def opened(self, entry: EnvironmentEntry) -> None:
+        """It can be used: its actions join the queue of its node."""
+        node = self._node_of(entry)
+        node.opening -= 1
+        self._cluster.step_environment(entry, EnvironmentPhase.OPEN)
+        while entry.waiting:
+            _, action = entry.waiting.popitem(last=False)
+            self._cluster.enqueue(action)
+        self._changed = True
+
+    def failed(self, entry: EnvironmentEntry, reason: str) -> None:
+        """It could not be opened, or broke."""
+        cluster = self._cluster
+        if entry.phase is EnvironmentPhase.OPENING:
+            node = self._node_of(entry)
+            node.opening -= 1
+            if entry.attempt < OPENINGS:
+                entry.avoid.add(node.id)
+                self._vacate(entry)
+                cluster.step_environment(entry, EnvironmentPhase.WAITING)
+                entry.retry_at = cluster.now + RETRY_S * 2.0 ** (entry.attempt - 1)
+                heapq.heappush(self._timers, (entry.retry_at, entry.number, entry))
+                return
+            self._vacate(entry)
+            cluster.step_environment(entry, EnvironmentPhase.CLOSED)
+            self._forget(entry, Outcome.LOST, reason)
+        elif entry.phase is EnvironmentPhase.OPEN:
+            self._announce(entry, Outcome.LOST, reason)
+            self.close(entry, Outcome.LOST, reason)
+
+    def close(self, entry: EnvironmentEntry, outcome: Outcome, reason: str) -> None:
+        """Let it go: what waits is over, what runs is stopped, then it is closed."""
+        cluster = self._cluster
+        self._drop_waiting(entry, outcome, reason)
+        match entry.phase:
+            case EnvironmentPhase.WAITING | EnvironmentPhase.PLACED:
+                if entry.phase is EnvironmentPhase.PLACED:
+                    self._node_of(entry).to_open.remove(entry)
+                    self._vacate(entry)
+                elif entry.retry_at <= cluster.now:
+                    cluster.unplaced.remove(entry)
+                cluster.step_environment(entry, EnvironmentPhase.CLOSED)
+                self._forget(entry, outcome, reason)
+            case EnvironmentPhase.OPENING | EnvironmentPhase.OPEN:
+                if entry.phase is EnvironmentPhase.OPENING:
+                    self._node_of(entry).opening -= 1
+                cluster.step_environment(entry, EnvironmentPhase.CLOSING)
+                for action in entry.running.values():
+                    if action.phase is Phase.RUNNING and action.lease is not None:
+                        action.stop_reason = reason
+                        cluster.step(action, Phase.STOPPING)
+                        cluster.pin(action, self._node_of(entry))
+                        cluster.out.append(Stop(action.lease))
+                self.close_if_idle(entry)
+            case EnvironmentPhase.CLOSING | EnvironmentPhase.CLOSED:
+                return
+
+    def close_if_idle(self, entry: EnvironmentEntry) -> None:
+        """Send the last command to an environment that is closing, once nothing runs in it."""
+        if entry.phase is EnvironmentPhase.CLOSING and not entry.running and entry.node:
+            self._cluster.out.append(CloseEnvironment(entry.id, entry.node))
+
+    def closed(self, entry: EnvironmentEntry) -> None:
+        """It is gone, and its needs are free."""
+        if entry.phase is EnvironmentPhase.CLOSING:
+            self._vacate(entry)
+            self._cluster.step_environment(entry, EnvironmentPhase.CLOSED)
+            self._cluster.remember_environment(entry, Outcome.CANCELLED, "it was closed")
+
+    def lost_with_node(self, entry: EnvironmentEntry, reason: str) -> None:
+        """Its node is gone; the caller has ended its running attempts."""
+        cluster = self._cluster
+        self._count_out(entry)
+        entry.node = entry.grant = None
+        if entry.phase in {EnvironmentPhase.PLACED, EnvironmentPhase.OPENING}:
+            # Nothing had happened in it yet, so another one elsewhere is as good.
+            cluster.step_environment(entry, EnvironmentPhase.WAITING)
+            cluster.unplaced.add(entry)
+            self._changed = True
+            return
+        if entry.phase is EnvironmentPhase.OPEN:
+            self._announce(entry, Outcome.LOST, reason)
+        self._drop_waiting(entry, Outcome.LOST, reason)
+        cluster.step_environment(entry, EnvironmentPhase.CLOSED)
+        cluster.remember_environment(entry, Outcome.LOST, reason)
+
+    def settle(self) -> None:
+        """Place and open whatever can be, and ask to be woken for what must wait for a time."""
+        cluster = self._cluster
+        while self._timers and self._timers[0][0] <= cluster.now:
+            _, _, entry = heapq.heappop(self._timers)
+            if entry.phase is EnvironmentPhase.WAITING:
+                cluster.unplaced.add(entry)
+                self._changed = True
+        if self._changed:
+            self._changed = False
+            self._place()
+            for node in cluster.nodes.values():
+                self._open(node)
+        next_at = self._timers[0][0] if self._timers else float("inf")
+        if next_at < float("inf") and next_at != self._wake_at:
+            cluster.out.append(WakeAt(next_at))
+        self._wake_at = next_at
+
+    def _place(self) -> None:
+        cluster = self._cluster
+        passed: list[EnvironmentEntry] = []
+        placed: list[tuple[EnvironmentEntry, NodeState]] = []
+        for entry in Queue.served([cluster.unplaced], cluster.placed):
+            node = self._choose(entry)
+            if node is None:
+                passed.append(entry)
+                if len(passed) == LOOKAHEAD:
+                    break
+                if entry.passed_at is not None and (
+                    cluster.now - entry.passed_at >= self._patience_s
+                ):
+                    self._reserve(entry)
+                continue
+            for earlier in passed:
+                if earlier.passed_at is None:
+                    earlier.passed_at = cluster.now
+            self._occupy(entry, node)
+            placed.append((entry, node))
+        for entry, node in placed:
+            cluster.unplaced.remove(entry)
+            node.to_open.append(entry)
+
+    def _choose(self, entry: EnvironmentEntry) -> NodeState | None:
+        """The least loaded node with room, one where it has not failed yet if there is one."""
+        best: NodeState | None = None
+        best_key = (True, 0.0)
+        for node in self._cluster.nodes.values():
+            if node.reservation() not in {None, entry}:
+                continue
+            if not node.pool.draft().take(entry.environment.needs):
+                continue
+            load = len(node.environments) + len(node.queue)
+            key = (node.id in entry.avoid, load / max(node.pool.capacity.get(CPU, 0), 1))
+            if best is None or key < best_key:
+                best, best_key = node, key
+        return best
+
+    def _reserve(self, entry: EnvironmentEntry) -> None:
+        """Keep what comes free on one node for an environment that was passed over too long."""
+        needs = entry.environment.needs
+        nodes = self._cluster.nodes.values()
+        if any(node.reserved_for is entry for node in nodes):
+            return
+        able = [n for n in nodes if n.reservation() is None and n.pool.could_ever_fit(needs)]
+        if able:
+            fewest = min(able, key=lambda node: len(node.environments))
+            fewest.reserved_for = entry
+
+    def _occupy(self, entry: EnvironmentEntry, node: NodeState) -> None:
+        cluster = self._cluster
+        cluster.step_environment(entry, EnvironmentPhase.PLACED)
+        entry.node = node.id
+        entry.grant = node.pool.take(entry.environment.needs)
+        entry.passed_at = None
+        node.environments[entry.id] = entry
+        cluster.placed[entry.task] += entry.weight
+
+    def _vacate(self, entry: EnvironmentEntry) -> None:
+        cluster = self._cluster
+        node = self._node_of(entry)
+        del node.environments[entry.id]
+        node.pool.give_back(entry.grant or Grant(amounts=NOTHING))
+        entry.node = entry.grant = None
+        self._count_out(entry)
+        cluster.dirty[node.id] = None
+        self._changed = True
+
+    def _count_out(self, entry: EnvironmentEntry) -> None:
+        placed = self._cluster.placed
+        placed[entry.task] -= entry.weight
+        if not placed[entry.task]:
+            del placed[entry.task]
+
+    def _open(self, node: NodeState) -> None:
+        while node.to_open and node.opening < self._opening_limit:
+            entry = node.to_open.popleft()
+            node.opening += 1
+            entry.attempt += 1
+            self._cluster.step_environment(entry, EnvironmentPhase.OPENING)
+            cores = entry.grant.cores if entry.grant else ()
+            self._cluster.out.append(
+                OpenEnvironment(entry.environment, node.id, entry.attempt, cores)
+            )
+
+    def _drop_waiting(self, entry: EnvironmentEntry, outcome: Outcome, reason: str) -> None:
+        for action in [*entry.waiting.values(), *entry.queued.values()]:
+            self._cluster.dequeue(action)
+            self._cluster.resolve(action, outcome, reason)
+
+    def _announce(self, entry: EnvironmentEntry, outcome: Outcome, reason: str) -> None:
+        self._cluster.gone[entry.id] = (outcome, reason)
+        self._cluster.out.append(ResolveEnvironment(entry.id, outcome, reason))
+
+    def _forget(self, entry: EnvironmentEntry, outcome: Outcome, reason: str) -> None:
+        """It ended before it was ever closed: whoever waits for it must be told."""
+        self._drop_waiting(entry, outcome, reason)
+        self._announce(entry, outcome, reason)
+        self._cluster.remember_environment(entry, outcome, reason)
+
+    def _node_of(self, entry: EnvironmentEntry) -> NodeState:
+        assert entry.node is not None  # noqa: S101  # an internal precondition, kept by phases
+        return self._cluster.nodes[entry.node]

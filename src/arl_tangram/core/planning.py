@@ -1,0 +1,180 @@
+"""Asks the policy about a node, checks its whole plan, and turns it into commands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..errors import PolicyError
+from .cluster import Cluster, NodeState
+from .commands import Resize, Start
+from .entries import Entry
+from .estimates import Estimates
+from .model import CPU, MILLI, Lease, Seconds
+from .phases import Phase
+from .policy import Plan, Policy, View
+from .queue import Queue
+
+
+class Planning:
+    """Lets a policy decide about the nodes on which something changed."""
+
+    def __init__(
+        self, cluster: Cluster, policy: Policy, estimates: Estimates, *, patience_s: Seconds
+    ) -> None:
+        self._cluster = cluster
+        self._policy = policy
+        self._estimates = estimates
+        self._patience_s = patience_s
+
+    def roomiest(self, entry: Entry) -> NodeState | None:
+        """The node where an action that may run anywhere starts soonest, if any has room now."""
+        best: NodeState | None = None
+        best_key = (False, 0)
+        for node in self._cluster.nodes.values():
+            draft = node.pool.draft()
+            elastic = entry.action.elastic
+            short = draft.shortage(elastic.resource if elastic else CPU, entry.least)
+            if short is None or short > node.surplus.get(CPU, 0):
+                continue
+            key = (short == 0, draft.whole * MILLI)
+            if best is None or key > best_key:
+                best, best_key = node, key
+        return best
+
+    def settle(self) -> None:
+        """Plan every node that something happened to."""
+        cluster = self._cluster
+        while cluster.dirty:
+            node_id = next(iter(cluster.dirty))
+            del cluster.dirty[node_id]
+            if (node := cluster.nodes.get(node_id)) is not None:
+                self._plan(node)
+
+    def _plan(self, node: NodeState) -> None:
+        cluster = self._cluster
+        if not len(node.queue) and not len(cluster.anywhere) and not node.resizable:
+            return
+        free = node.pool.draft()
+        if (reserved := node.reservation()) is not None:
+            free.hold(reserved.environment.needs)
+        view = View(
+            now=cluster.now,
+            node=node.id,
+            free=free,
+            waiting=self._waiting(node),
+            running=node.running,
+            resizable=node.resizable,
+            surplus=node.surplus,
+            estimates=self._estimates,
+            patience_s=self._patience_s,
+        )
+        plan = self._policy.decide(view)
+        if plan.starts or plan.resizes:
+            check(plan, node)
+            self._apply(plan, node)
+        self._note_passed(plan, node)
+
+    def _waiting(self, node: NodeState) -> Iterator[Entry]:
+        cluster = self._cluster
+        entries = Queue.served([node.queue, cluster.anywhere], cluster.held)
+        if not len(cluster.anywhere):
+            return entries
+        return (e for e in entries if e.bound_to or node.pool.could_ever_fit(e.least))
+
+    def _apply(self, plan: Plan, node: NodeState) -> None:
+        grows = []
+        for entry, units in plan.resizes:
+            if units < entry.units:
+                self._resize(entry, units, node)
+            else:
+                grows.append((entry, units))
+        for entry, units in plan.starts:
+            self._start(entry, units, node)
+        for entry, units in grows:
+            self._resize(entry, units, node)
+
+    def _start(self, entry: Entry, units: int, node: NodeState) -> None:
+        cluster = self._cluster
+        cluster.dequeue(entry)
+        cluster.step(entry, Phase.RUNNING)
+        entry.attempt += 1
+        entry.units = units
+        entry.resized = False
+        entry.started_at = entry.counted_at = cluster.now
+        entry.work_done = 0.0
+        entry.startup_left = entry.curve.startup_s * units if entry.curve else 0.0
+        entry.lease = Lease(
+            action=entry.id,
+            attempt=entry.attempt,
+            node=node.id,
+            grant=node.pool.take(entry.amounts(units), units=units),
+            environment=entry.action.environment,
+        )
+        cluster.seat(entry, node)
+        cluster.out.append(Start(entry.lease))
+
+    def _resize(self, entry: Entry, units: int, node: NodeState) -> None:
+        lease, elastic, curve = entry.lease, entry.action.elastic, entry.curve
+        assert lease is not None and elastic is not None and curve is not None  # noqa: S101, PT018  # checked
+        entry.count(self._cluster.now)
+        if units > entry.units:
+            entry.startup_left += curve.startup_s * (units - entry.units)
+        node.surplus[elastic.resource] += units - entry.units
+        grant = node.pool.resize(
+            lease.grant, entry.amounts(units), units=units, resource=elastic.resource
+        )
+        entry.units = units
+        entry.resized = True
+        entry.lease = Lease(
+            action=lease.action,
+            attempt=lease.attempt,
+            node=lease.node,
+            grant=grant,
+            environment=lease.environment,
+        )
+        self._cluster.out.append(Resize(entry.lease))
+
+    def _note_passed(self, plan: Plan, node: NodeState) -> None:
+        """Remember who was overtaken, and let who waited too long be the next one here."""
+        if not plan.passed:
+            return
+        now = self._cluster.now
+        newest = max((entry.number for entry, _ in plan.starts), default=0)
+        for entry in plan.passed:
+            if entry.passed_at is None:
+                if entry.number < newest:
+                    entry.passed_at = now
+            elif entry.bound_to is None and now - entry.passed_at >= self._patience_s:
+                self._cluster.bind(entry, node)
+
+
+def check(plan: Plan, node: NodeState) -> None:
+    """Raises `PolicyError` unless every part of the plan is allowed and all of it fits at once."""
+    draft = node.pool.draft()
+    seen: set[str] = set()
+    for entry, units in plan.resizes:
+        elastic, curve = entry.action.elastic, entry.curve
+        if entry.id in seen or entry.id not in node.resizable or elastic is None or curve is None:
+            raise PolicyError(f"cannot resize {entry.id} on {node.id}")
+        if units not in curve.speeds:
+            raise PolicyError(f"{entry.id} may not hold {units} units")
+        seen.add(entry.id)
+        if units < entry.units:
+            draft.give(elastic.resource, entry.units - units)
+    for entry, units in plan.starts:
+        if entry.id in seen or entry.phase is not Phase.QUEUED:
+            raise PolicyError(f"cannot start {entry.id} on {node.id}")
+        if entry.bound_to not in {None, node.id}:
+            raise PolicyError(f"{entry.id} must run on {entry.bound_to}, not on {node.id}")
+        if units not in (entry.curve.speeds if entry.curve else (0,)):
+            raise PolicyError(f"{entry.id} may not hold {units} units")
+        seen.add(entry.id)
+        if not draft.take(entry.amounts(units)):
+            raise PolicyError(f"{entry.id} on {units} units does not fit on {node.id}")
+    for entry, units in plan.resizes:
+        elastic = entry.action.elastic
+        if elastic is not None and units > entry.units:
+            more = units - entry.units
+            if draft.units(elastic.resource) < more:
+                raise PolicyError(f"{entry.id} cannot grow to {units} units on {node.id}")
+            draft.give(elastic.resource, -more)

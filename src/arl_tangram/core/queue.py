@@ -1,0 +1,119 @@
+"""The order in which waiting actions are served: priority, a fair share between tasks, arrival."""
+
+from __future__ import annotations
+
+import heapq
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Generic, Protocol, TypeVar
+
+from .model import TaskId
+
+
+class Queued(Protocol):
+    """What can wait in line."""
+
+    task: TaskId
+    priority: int
+    number: int  # in the order of arrival
+    weight: int  # what it counts for in the fair share between tasks
+
+    @property
+    def id(self) -> str:
+        """What it is known by."""
+
+
+T = TypeVar("T", bound=Queued)
+Line = OrderedDict[str, T]
+
+
+class Queue(Generic[T]):
+    """Those who wait for one node, or for any."""
+
+    def __init__(self) -> None:
+        self._levels: dict[int, dict[TaskId, Line[T]]] = {}
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def add(self, entry: T) -> None:
+        """Let it wait behind the others of its task and the same priority."""
+        self._line(entry)[entry.id] = entry
+        self._size += 1
+
+    def add_first(self, entry: T) -> None:
+        """Let it wait before them: it has been served once already."""
+        line = self._line(entry)
+        line[entry.id] = entry
+        line.move_to_end(entry.id, last=False)
+        self._size += 1
+
+    def remove(self, entry: T) -> None:
+        """Take it out, from wherever it stands."""
+        priority, task = entry.priority, entry.task
+        tasks = self._levels[priority]
+        del tasks[task][entry.id]
+        self._size -= 1
+        if not tasks[task]:
+            del tasks[task]
+            if not tasks:
+                del self._levels[priority]
+
+    def __iter__(self) -> Iterator[T]:
+        for tasks in self._levels.values():
+            for line in tasks.values():
+                yield from line.values()
+
+    def _line(self, entry: T) -> Line[T]:
+        tasks = self._levels.setdefault(entry.priority, {})
+        line = tasks.get(entry.task)
+        if line is None:
+            line = tasks[entry.task] = OrderedDict()
+        return line
+
+    @staticmethod
+    def served(queues: Sequence[Queue[T]], held: Mapping[TaskId, int]) -> Iterator[T]:
+        """The entries of several queues as one, in service order, looked up only as far as read.
+
+        Within a priority the next one is of the task that holds least (max-min fairness), the
+        oldest of it; what is passed on the way counts as held.
+        """
+        busy = [queue for queue in queues if queue._size]
+        if len(busy) == 1 and len(busy[0]._levels) == 1:
+            (tasks,) = busy[0]._levels.values()
+            if len(tasks) == 1:
+                (line,) = tasks.values()
+                yield from line.values()
+                return
+        priorities = sorted({p for queue in busy for p in queue._levels}, reverse=True)
+        for priority in priorities:
+            yield from _fairly([q._levels[priority] for q in busy if priority in q._levels], held)
+
+
+def _fairly(levels: Sequence[Mapping[TaskId, Line[T]]], held: Mapping[TaskId, int]) -> Iterator[T]:
+    lines: dict[TaskId, list[Line[T]]] = {}
+    for level in levels:
+        for task, line in level.items():
+            lines.setdefault(task, []).append(line)
+    merged = {task: _merge(parts) for task, parts in lines.items()}
+    heap = []
+    for task, entries in merged.items():
+        entry = next(entries)
+        heap.append((held.get(task, 0), entry.number, task, entry))
+    heapq.heapify(heap)
+    while heap:
+        share, _, task, entry = heap[0]
+        yield entry
+        following = next(merged[task], None)
+        if following is None:
+            heapq.heappop(heap)
+        else:
+            row = (share + entry.weight, following.number, task, following)
+            heapq.heapreplace(heap, row)
+
+
+def _merge(lines: Sequence[Line[T]]) -> Iterator[T]:
+    if len(lines) == 1:
+        return iter(lines[0].values())
+    return heapq.merge(*(line.values() for line in lines), key=lambda entry: entry.number)
