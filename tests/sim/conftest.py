@@ -147,7 +147,7 @@ def turn(
     return Turn(think_s=think_s, action=action, work_s=work_s, speedup=speedup, units=units[0])
 
 
-@pytest.fixture(name="turn")
+@pytest.fixture(name="turn", scope="session")
 def make_turn() -> Callable[..., Turn]:
     return turn
 
