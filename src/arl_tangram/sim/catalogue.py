@@ -1,0 +1,49 @@
+"""Finds the workload that a name or a path means."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+
+from ..errors import ConfigError
+from .coding import coding
+from .trace import read_trace
+from .workload import Workload
+
+BUILT_IN = {"coding": coding}
+
+
+def workload_named(name: str, *, batch: int | None = None, seed: int = 0) -> Workload:
+    """A built-in workload, or the trace in the file of this name.
+
+    Args:
+        name: what the user wrote.
+        batch: how many trajectories a step has; None means the workload's own figure, and for a
+            trace all of them, else its first ones.
+        seed: of a built-in workload; a trace is what it is.
+
+    Raises:
+        ConfigError: there is no such workload or file, or the trace is wrong.
+    """
+    if batch is not None and batch < 1:
+        raise ConfigError(f"batch={batch}: a step has at least 1 trajectory")
+    if name in BUILT_IN:
+        return BUILT_IN[name](batch=batch, seed=seed)
+    path = Path(name)
+    if not path.is_file():
+        near = difflib.get_close_matches(name, BUILT_IN, n=1)
+        meant = f"; did you mean {near[0]!r}?" if near else ""
+        raise ConfigError(
+            f"workload={name!r}: neither a built-in workload ({', '.join(BUILT_IN)}) nor the path "
+            f"of a trace{meant}"
+        )
+    try:
+        with path.open(encoding="utf-8") as lines:
+            workload = read_trace(lines, name=name)
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{name}: not UTF-8 text ({error})") from None
+    except OSError as error:
+        raise ConfigError(f"{name}: it cannot be read ({error.strerror})") from None
+    if batch is None:
+        return workload
+    return Workload(name=workload.name, trajectories=workload.trajectories[:batch])
