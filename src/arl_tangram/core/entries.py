@@ -18,6 +18,7 @@ from .model import (
     Grant,
     Lease,
     NodeId,
+    Outcome,
     Seconds,
     TaskId,
 )
@@ -61,6 +62,7 @@ class Entry:
     bound_to: NodeId | None = None
     resized: bool = False
     stop_reason: str = ""
+    stop_outcome: Outcome = Outcome.CANCELLED
 
     @classmethod
     def of(cls, action: Action, *, number: int, at: Seconds, curve: Curve | None) -> Entry:

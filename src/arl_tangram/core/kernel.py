@@ -196,7 +196,7 @@ class Kernel:
         bound = entry.action.environment
         cluster.release(entry)
         if entry.phase is Phase.STOPPING:
-            cluster.resolve(entry, Outcome.CANCELLED, entry.stop_reason)
+            cluster.resolve(entry, entry.stop_outcome, entry.stop_reason)
         elif event.outcome is Outcome.LOST:
             self._retry(entry, event.reason)
         else:
@@ -252,7 +252,7 @@ class Kernel:
         for entry in running:
             cluster.release(entry)
             if entry.phase is Phase.STOPPING:
-                cluster.resolve(entry, Outcome.CANCELLED, entry.stop_reason)
+                cluster.resolve(entry, entry.stop_outcome, entry.stop_reason)
             else:
                 self._retry(entry, reason)
         for entry in homeless:

@@ -7,7 +7,7 @@ import heapq
 from .cluster import Cluster, NodeState
 from .commands import CloseEnvironment, OpenEnvironment, ResolveEnvironment, Stop, WakeAt
 from .entries import EnvironmentEntry
-from .model import CPU, NOTHING, Environment, EnvironmentId, Grant, Outcome, Seconds
+from .model import CPU, NOTHING, Environment, Grant, Outcome, Seconds
 from .phases import EnvironmentPhase, Phase
 from .queue import Queue
 
@@ -97,7 +97,7 @@ class Placement:
                 cluster.step_environment(entry, EnvironmentPhase.CLOSING)
                 for action in entry.running.values():
                     if action.phase is Phase.RUNNING and action.lease is not None:
-                        action.stop_reason = reason
+                        action.stop_reason, action.stop_outcome = reason, outcome
                         cluster.step(action, Phase.STOPPING)
                         cluster.pin(action, self._node_of(entry))
                         cluster.out.append(Stop(action.lease))
@@ -254,5 +254,5 @@ class Placement:
         self._cluster.remember_environment(entry, outcome, reason)
 
     def _node_of(self, entry: EnvironmentEntry) -> NodeState:
-        assert entry.node is not None  # noqa: S101  # an internal precondition, kept by phases
+        assert entry.node is not None  # an internal precondition, kept by phases
         return self._cluster.nodes[entry.node]
