@@ -1,0 +1,65 @@
+"""Where requests become submitted actions."""
+
+from __future__ import annotations
+
+from ..core.model import NOTHING, ActionId, Bundle, EnvironmentId, TaskId, TrajectoryId
+from ..errors import InvalidAction
+from .driver import Driver
+from .handle import Handle
+from .requests import Command, CommandOptions, Names, action_for, invocation_for
+from .work import CommandWork, Room
+
+
+class Intake:
+    """Checks requests, names them, and hands them to the driver.
+
+    Args:
+        most_milli: the most millicores that any node could ever grant.
+    """
+
+    def __init__(self, driver: Driver, names: Names, *, most_milli: int) -> None:
+        self.driver = driver
+        self.names = names
+        self.most_milli = most_milli
+
+    def submit(
+        self,
+        command: Command,
+        options: CommandOptions,
+        *,
+        room: Room,
+        task: TaskId,
+        trajectory: TrajectoryId,
+        environment: EnvironmentId | None = None,
+        kind: str = "default",
+        needs: Bundle = NOTHING,
+        owns_cores: bool = False,
+    ) -> Handle:
+        """Submit a command; an id that is alive gives the handle of the action that has it.
+
+        Raises `InvalidAction` for what is wrong, before anything is queued.
+        """
+        invocation = invocation_for(command, options)
+        if (named := options.get("id")) is None:
+            identity = ActionId(self.names.next("a"))
+        elif (alive := self.driver.work(ActionId(named))) is not None:
+            if not isinstance(alive, CommandWork) or alive.invocation != invocation:
+                raise InvalidAction(f"id={named!r}: another action has this id")
+            return Handle(alive, self.driver)
+        else:
+            identity = self.names.choose(named)
+        action = action_for(
+            identity,
+            options,
+            task=task,
+            trajectory=trajectory,
+            environment=environment,
+            kind=kind,
+            needs=needs,
+            owns_cores=owns_cores,
+        )
+        work = CommandWork(
+            action, invocation, room=room, driver=self.driver, most_milli=self.most_milli
+        )
+        work.submit()
+        return Handle(work, self.driver)

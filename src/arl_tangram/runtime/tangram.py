@@ -1,0 +1,345 @@
+"""The embedded `Tangram`: one kernel, one driver and this machine, inside the caller's process."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self, Unpack
+
+from prometheus_client import CollectorRegistry
+
+from ..core.kernel import Kernel
+from ..core.model import (
+    CPU,
+    MEMORY,
+    MILLI,
+    Action,
+    ActionId,
+    Node,
+    TaskId,
+    TrajectoryId,
+)
+from ..core.policy import Policy
+from ..errors import ConfigError, Unavailable
+from ..executors.port import EnvironmentSpec, Host
+from ..policies.registry import policy_named
+from . import units
+from .clock import Clock, MonotonicClock
+from .driver import Driver
+from .environment import Environment
+from .finishing import to_the_end
+from .handle import Handle, to_its_end
+from .intake import Intake
+from .journal import Header, JournalWriter
+from .lease import Lease
+from .local import node_of
+from .machine import this_machine
+from .metrics import Metrics
+from .observers import Observer
+from .place import SandboxPlace
+from .profile import load_profile, save_profile
+from .requests import (
+    Command,
+    CommandOptions,
+    Names,
+    environment_for,
+    variables_of,
+)
+from .results import Result
+from .rooms import FreshRoom
+from .units import Cpus, Size
+
+DEFAULT_MEMORY = "512MiB"
+
+
+class FreshOptions(CommandOptions, total=False):
+    """What can be said about a command that gets an environment of its own.
+
+    Keys:
+        task: the training job it belongs to; tasks share fairly.
+        trajectory: the rollout it belongs to.
+        memory: the most its environment may hold, 512 MiB by default; None means unlimited.
+        network: whether it may reach the network.
+        readable: paths of this machine it may read.
+    """
+
+    task: str
+    trajectory: str | None
+    memory: Size | None
+    network: bool
+    readable: Sequence[str | Path]
+
+
+class Tangram:
+    """Takes actions, decides when and on how many units each runs, and runs them here.
+
+    Use it as an asynchronous context manager; `local` makes one for this machine.
+
+    Args:
+        node: what the machine offers.
+        host: opens environments on it; it is closed with this object.
+        policy: the name of a policy, or a policy.
+        journal: a file that every scheduling event is written to; it is overwritten.
+        profile: a file with what was learned about durations: read at the start if it is there,
+            written at the end.
+        observers: see everything that happens.
+        unit: how many cores a CPU unit of the node is.
+
+    Attributes:
+        metrics: counters for Prometheus.
+    """
+
+    def __init__(
+        self,
+        *,
+        node: Node,
+        host: Host,
+        policy: str | Policy = "inflight",
+        journal: str | Path | None = None,
+        profile: str | Path | None = None,
+        observers: Sequence[Observer] = (),
+        clock: Clock | None = None,
+        unit: float = 1.0,
+    ) -> None:
+        self.metrics = CollectorRegistry()
+        self._node = node
+        self._host = host
+        self._hosts = {node.id: host}
+        self._unit = unit
+        self._policy_name = policy if isinstance(policy, str) else type(policy).__name__
+        self._policy = policy_named(policy) if isinstance(policy, str) else policy
+        self._journal = None if journal is None else Path(journal)
+        self._profile = None if profile is None else Path(profile)
+        self._learned = load_profile(self._profile)
+        self._observers = observers
+        self._clock = clock
+        # Other processes may use the same folders and control groups of this machine.
+        self._prefix = secrets.token_hex(4)
+        self._intake: Intake | None = None
+        self._closing: asyncio.Task[None] | None = None
+
+    @classmethod
+    def local(
+        cls,
+        *,
+        cpus: float | None = None,
+        memory: Size | None = None,
+        policy: str | Policy = "inflight",
+        require: Sequence[str] | None = None,
+        unit: float | None = None,
+        journal: str | Path | None = None,
+        profile: str | Path | None = None,
+        state_dir: str | Path | None = None,
+        observers: Sequence[Observer] = (),
+    ) -> Self:
+        """This machine.
+
+        Args:
+            cpus: how many units there are; every core this process may use by default. More units
+                than cores makes each a quota of a part of a core.
+            memory: how much all environments may hold together; all there is by default.
+            policy: the name of a policy, or a policy.
+            require: capabilities without which it raises instead of doing with less.
+            unit: how many cores a unit is; 1 unless `cpus` says otherwise.
+            journal: a file for every scheduling event; it is overwritten.
+            profile: a file with what was learned about durations, read now and written at the end.
+            state_dir: where environments keep their files.
+            observers: see everything that happens.
+        """
+        from ..executors.local import LocalHost  # noqa: PLC0415 - not needed for other hosts
+
+        node, size = node_of(this_machine(), cpus=cpus, memory=memory, unit=unit)
+        host = LocalHost(
+            state_dir=None if state_dir is None else Path(state_dir),
+            cpu_scale=size,
+            pin=size == 1,
+            require=require,
+        )
+        return cls(
+            node=node,
+            host=host,
+            policy=policy,
+            journal=journal,
+            profile=profile,
+            observers=observers,
+            unit=size,
+        )
+
+    async def open(self) -> Self:
+        """Be ready for actions."""
+        if self._intake is not None or self._closing is not None:
+            raise ConfigError("this Tangram was opened before; make another one")
+        observers = [Metrics(self.metrics), *self._observers]
+        if self._journal is not None:
+            header = Header(policy=self._policy_name, estimates=self._learned.to_json())
+            observers.append(JournalWriter(self._journal, header))
+        driver = Driver(
+            Kernel(self._policy, self._learned),
+            clock=self._clock or MonotonicClock(),
+            observers=observers,
+        )
+        self._intake = Intake(driver, Names(), most_milli=self._node.capacity.get(CPU, 0))
+        driver.join(self._node)
+        return self
+
+    async def close(self) -> None:
+        """Cancel every action, close every environment, and leave nothing behind; idempotent."""
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().create_task(self._close())
+        await to_the_end(self._closing)
+
+    async def __aenter__(self) -> Self:
+        return await self.open()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    def describe(self) -> Mapping[str, str]:
+        """The machine, and how grants are enforced and environments isolated on it."""
+        milli = self._node.capacity.get(CPU, 0)
+        cores = "cores" if self._unit == 1 else f"units of {self._unit:.3g} core"
+        return {
+            "node": self._node.id,
+            "cpus": f"{milli / MILLI:g} {cores}",
+            "memory": f"{self._node.capacity.get(MEMORY, 0)} MiB",
+            "policy": self._policy_name,
+            **self._host.describe(),
+        }
+
+    def environment(
+        self,
+        *,
+        task: str = "default",
+        trajectory: str | None = None,
+        step: str | int | None = None,
+        memory: Size | None = DEFAULT_MEMORY,
+        network: bool = False,
+        variables: Mapping[str, str] | None = None,
+        readable: Sequence[str | Path] = (),
+        pids: int = 1024,
+        cpus: float | None = None,
+        priority: int = 0,
+    ) -> Environment:
+        """An environment; open it with ``async with``, or await it.
+
+        Args:
+            task: the training job it belongs to; tasks share fairly.
+            trajectory: the rollout it serves.
+            step: the batch that rollout belongs to.
+            memory: the most all its processes may hold together; None means unlimited.
+            network: whether it may reach the network.
+            variables: environment variables of every command in it.
+            readable: paths of this machine it may read.
+            pids: the most processes and threads it may have at once.
+            cpus: cores it owns for life; its commands share them and take no others.
+            priority: environments of a higher one are placed first.
+        """
+        intake = self._ready
+        identity = f"{self._prefix}-{intake.names.next('e')}"
+        milli = 0 if cpus is None else units.cpu_request(cpus).milli
+        memory_mib = None if memory is None else units.size_mib(memory, "memory")
+        environment = environment_for(
+            identity,
+            task=task,
+            trajectory=trajectory,
+            memory_mib=memory_mib,
+            milli=milli,
+            priority=priority,
+        )
+        spec = EnvironmentSpec(
+            id=identity,
+            memory_mib=memory_mib,
+            pids=pids,
+            network=network,
+            variables=variables_of(variables or {}),
+            readable=[Path(path) for path in readable],
+            most_cpu_milli=milli or intake.most_milli,
+        )
+        place = SandboxPlace(environment, spec, hosts=self._hosts, driver=intake.driver)
+        return Environment(place, intake=intake, step=None if step is None else str(step))
+
+    async def run(
+        self, command: Command, *, check: bool = False, **options: Unpack[FreshOptions]
+    ) -> Result:
+        """Run a command in an environment of its own; cancelling this call cancels the command."""
+        result = await to_its_end(self.submit(command, **options))
+        return result.check() if check else result
+
+    def submit(self, command: Command, **options: Unpack[FreshOptions]) -> Handle:
+        """Let a command wait for its resources; it gets an environment of its own."""
+        intake = self._ready
+        memory = options.pop("memory", DEFAULT_MEMORY)
+        memory_mib = None if memory is None else units.size_mib(memory, "memory")
+        task = options.pop("task", "default")
+        identity = f"{self._prefix}-{intake.names.next('f')}"
+        trajectory = options.pop("trajectory", None)
+        spec = EnvironmentSpec(
+            id=identity,
+            memory_mib=memory_mib,
+            network=options.pop("network", False),
+            readable=[Path(path) for path in options.pop("readable", ())],
+            most_cpu_milli=intake.most_milli,
+        )
+        return intake.submit(
+            command,
+            options,
+            room=FreshRoom(spec, self._hosts),
+            task=TaskId(task),
+            trajectory=TrajectoryId(identity if trajectory is None else trajectory),
+            needs={MEMORY: memory_mib} if memory_mib else {},
+        )
+
+    def lease(
+        self,
+        *,
+        cpus: Cpus = 1,
+        memory: Size | None = None,
+        task: str = "default",
+        trajectory: str = "default",
+        kind: str = "lease",
+        priority: int = 0,
+        resizable: bool = False,
+    ) -> Lease:
+        """Resources for code of one's own, held inside an ``async with`` block."""
+        intake = self._ready
+        milli, elastic = units.cpu_request(cpus, resizable=resizable)
+        needs = {CPU: milli} if milli else {}
+        if memory is not None:
+            needs[MEMORY] = units.size_mib(memory, "memory")
+        action = Action(
+            id=ActionId(intake.names.next("a")),
+            task=TaskId(task),
+            trajectory=TrajectoryId(trajectory),
+            kind=kind,
+            needs=needs,
+            elastic=elastic,
+            priority=priority,
+            max_attempts=1,
+        )
+        return Lease(action, driver=intake.driver, core_ids=self._unit == 1)
+
+    @property
+    def _ready(self) -> Intake:
+        if self._closing is not None:
+            raise Unavailable("this Tangram is closed")
+        if self._intake is None:
+            raise ConfigError("open this Tangram first: async with Tangram.local() as tangram")
+        return self._intake
+
+    async def _close(self) -> None:
+        try:
+            if self._intake is not None:
+                await self._intake.driver.end_all()
+                self._intake.driver.close()
+        finally:
+            await self._host.close()
+        if self._profile is not None:
+            save_profile(self._profile, self._learned)

@@ -1,0 +1,167 @@
+"""A command as the work behind an action: runs its attempts where they are to run."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import Protocol
+
+from ..core.model import MILLI, Action, Lease, Outcome, Seconds
+from ..errors import InternalError, Unavailable
+from ..executors.port import Completion, CpuGrant, Invocation
+from .account import Account
+from .driver import Driver
+from .results import Result, Usage
+
+log = logging.getLogger(__name__)
+
+_NEVER_RAN = Completion(outcome=Outcome.LOST)
+
+
+class Room(Protocol):
+    """Where the attempts of a command run: an environment, a shell in one, or a fresh one each."""
+
+    enforcement: str
+
+    async def run(
+        self, lease: Lease, run_id: str, invocation: Invocation, grant: CpuGrant
+    ) -> Completion:
+        """As `Sandbox.run`."""
+
+    def resize(self, run_id: str, grant: CpuGrant) -> None:
+        """As `Sandbox.resize`."""
+
+    def stop(self, run_id: str) -> bool:
+        """As `Sandbox.stop`; False if the command has not begun, so that there is no output."""
+
+    def broke(self, reason: str, at: Seconds) -> None:
+        """It cannot run anything any more."""
+
+
+class CommandWork:
+    """One command line, from its submission to its result.
+
+    Args:
+        most_milli: what it may grow to on the largest node.
+    """
+
+    def __init__(
+        self,
+        action: Action,
+        invocation: Invocation,
+        *,
+        room: Room,
+        driver: Driver,
+        most_milli: int,
+    ) -> None:
+        self.action = action
+        self.result: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        self.invocation = invocation
+        self._room = room
+        self._driver = driver
+        self._most_milli = most_milli
+        self._task: asyncio.Task[Completion] | None = None
+        self._begun = False
+        self._completion = _NEVER_RAN
+        self._account = Account(driver.now())
+
+    @property
+    def submitted_at(self) -> Seconds:
+        """When it was submitted, on the driver's clock."""
+        return self._account.submitted_at
+
+    def submit(self) -> None:
+        """Hand it to the driver."""
+        self._driver.submit(self, self._account.submitted_at)
+
+    def start(self, lease: Lease, at: Seconds) -> None:
+        self._account.started(lease, at)
+        self._completion = _NEVER_RAN
+        self._begun = False
+        self._task = asyncio.get_running_loop().create_task(self._run(lease))
+        # A callback and not try/finally in a coroutine of ours: a task cancelled before its first
+        # step never enters its body, and its lease would never come back.
+        self._task.add_done_callback(partial(self._ended, lease))
+
+    def resize(self, lease: Lease, at: Seconds) -> None:
+        self._account.resized(lease, at)
+        self._room.resize(_run_id(lease), self._grant(lease))
+
+    def stop(self, lease: Lease) -> None:
+        if self._task is not None and not (self._begun and self._room.stop(_run_id(lease))):
+            self._task.cancel()
+
+    def resolve(self, outcome: Outcome, reason: str, at: Seconds) -> None:
+        done, account = self._completion, self._account
+        ran = done is not _NEVER_RAN
+        timing = account.timing(at, done.run_s if ran else None)
+        self._driver.observers.finished(self.action, outcome, timing)
+        if self.result.done():  # nobody can have set it but a loop that is shutting down
+            return
+        self.result.set_result(
+            Result(
+                id=self.action.id,
+                outcome=outcome,
+                timing=timing,
+                exit_code=done.exit_code,
+                raw_stdout=done.stdout,
+                raw_stderr=done.stderr,
+                stdout_bytes=done.stdout_bytes,
+                stderr_bytes=done.stderr_bytes,
+                truncated=done.truncated,
+                reason=reason or done.reason,
+                usage=Usage(done.cpu_s, done.peak_memory_bytes, account.unit_s()),
+                grants=account.grants(),
+                attempts=account.attempts,
+                node=account.lease.node if account.lease else "",
+                enforcement=self._room.enforcement if ran else "",
+                state_survived=done.state_survived,
+            )
+        )
+
+    def fail(self, error: BaseException) -> None:
+        if not self.result.done():
+            self.result.set_exception(InternalError(f"scheduling stopped: {error!r}"))
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _run(self, lease: Lease) -> Completion:
+        self._begun = True
+        held = self._account.lease or lease  # it may have been resized before this first step
+        return await self._room.run(lease, _run_id(lease), self.invocation, self._grant(held))
+
+    def _grant(self, lease: Lease) -> CpuGrant:
+        milli = lease.grant.cpu_milli
+        elastic = self.action.elastic
+        most = milli
+        if elastic is not None and elastic.resizable:
+            most = max(milli, min(elastic.most * MILLI, self._most_milli))
+        return CpuGrant(milli=milli, cores=lease.grant.cores, most_milli=most)
+
+    def _ended(self, lease: Lease, task: asyncio.Task[Completion]) -> None:
+        self._task = None
+        at = self._driver.now()
+        self._account.ended(at)
+        outcome, reason = Outcome.LOST, ""
+        if task.cancelled():
+            outcome, reason = Outcome.CANCELLED, "was cancelled"
+        elif (error := task.exception()) is None:
+            self._completion = task.result()
+            outcome, reason = self._completion.outcome, self._completion.reason
+        elif isinstance(error, Unavailable):
+            reason = str(error)
+            self._room.broke(reason, at)
+        else:
+            reason = f"the executor broke: {error!r}"
+            log.error(
+                "the executor broke on %s",
+                lease.action,
+                exc_info=error,
+                extra={"action": "executor_broke"},
+            )
+        self._driver.exited(lease, outcome, at, reason)
+
+
+def _run_id(lease: Lease) -> str:
+    return f"{lease.action}.{lease.attempt}"
