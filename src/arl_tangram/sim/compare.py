@@ -11,13 +11,18 @@ from multiprocessing.context import SpawnProcess
 
 from ..errors import ConfigError, InternalError
 from .case import Case
+from .engine import Observer
 from .measure import Measures
 
 Told = Callable[[Case, float], None]
 
 
 def compare(
-    cases: Sequence[Case], *, processes: int | None = None, progress: Told | None = None
+    cases: Sequence[Case],
+    *,
+    processes: int | None = None,
+    progress: Told | None = None,
+    observers: Sequence[Observer] = (),
 ) -> list[Measures]:
     """The measures of every case, in their order.
 
@@ -25,14 +30,15 @@ def compare(
         cases: what to simulate.
         processes: how many at once; None means as many as there are processors.
         progress: told, now and then, the share of a case that is done.
+        observers: told every event and its commands; with any, all cases run in this process.
 
     Raises:
         ConfigError: a case is wrong.
         InternalError: a simulation broke; the message has its traceback.
     """
     at_once = min(processes or len(os.sched_getaffinity(0)), len(cases))
-    if at_once <= 1:
-        return [case.run(progress=_told(case, progress)) for case in cases]
+    if at_once <= 1 or observers:
+        return [case.run(progress=_told(case, progress), observers=observers) for case in cases]
     context = multiprocessing.get_context("spawn")
     results: dict[int, Measures] = {}
     waiting = list(enumerate(cases))[::-1]

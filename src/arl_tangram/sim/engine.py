@@ -78,6 +78,7 @@ class Run:
 
     Attributes:
         actions: in order of submission.
+        trajectories: how many there were.
         aborted: trajectories whose environment or action could never be placed.
         step_s: from the first arrival to the end of the last trajectory.
         cores: the size of the cluster.
@@ -88,6 +89,7 @@ class Run:
     """
 
     actions: Sequence[ActionRecord]
+    trajectories: int
     aborted: int
     step_s: Seconds
     cores: int
@@ -181,6 +183,7 @@ class _Simulation:
             )
         return Run(
             actions=tuple(self.records.values()),
+            trajectories=len(self.workload.trajectories),
             aborted=self.aborted,
             step_s=self.last_at - self.first_at,
             cores=cores_of(self.nodes),

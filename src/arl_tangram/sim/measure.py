@@ -19,7 +19,8 @@ class Measures:
     """What a policy made of a step; times in seconds, ACT being queue + overhead + run.
 
     Attributes:
-        actions: how many were submitted.
+        trajectories: how many there were.
+        actions: how many they submitted.
         utilization: the share of the cluster's unit-seconds that did work during the step.
         units_reserved_s: unit-seconds held by running actions or owned by environments.
         units_used_s: unit-seconds of work and start-up.
@@ -31,6 +32,7 @@ class Measures:
         used: units at work over time.
     """
 
+    trajectories: int
     actions: int
     act_mean_s: Seconds
     act_p50_s: Seconds
@@ -69,6 +71,7 @@ def measure(run: Run) -> Measures:
     act.sort()
     capacity_s = run.cores * run.step_s
     return Measures(
+        trajectories=run.trajectories,
         actions=len(run.actions),
         act_mean_s=_mean(act),
         act_p50_s=quantile(act, 0.5),
