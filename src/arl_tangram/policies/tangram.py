@@ -92,7 +92,7 @@ class Tangram:
             (table.duration(i, amount), max(amount, _least_units(entry)))
             for i, (entry, amount) in enumerate(zip(group, amounts, strict=False))
         ]
-        left = [*group[chosen:], *waiting][: self._depth]
+        left = [*group[chosen:], *waiting]  # the same actions on both sides of a comparison
         idle_units = table.room - sum(units for _, units in new_ends)
         durations = [_shortest_alone(view, entry) for entry in left]
         demands = [_least_units(entry) for entry in left]
