@@ -114,7 +114,8 @@ class Shell(Protocol):
 
     async def run(self, run_id: str, invocation: Invocation, grant: CpuGrant) -> Completion:
         """Run one command line in the shell; the rules of `Sandbox.run` hold, and its grant can be
-        resized and its command stopped through the sandbox. Commands wait for one another."""
+        resized and its command stopped through the sandbox. Commands wait for one another.
+        """
 
     async def close(self) -> None:
         """End the shell and what it started."""
@@ -141,7 +142,8 @@ class Sandbox(Protocol):
 
     def stop(self, run_id: str) -> None:
         """End a running command and all it started; its `run` returns `CANCELLED` with the output
-        so far, once everything is gone. Ignored if it has already ended."""
+        so far, once everything is gone. Ignored if it has already ended.
+        """
 
     async def shell(self) -> Shell:
         """Start a stateful shell."""

@@ -1,0 +1,180 @@
+"""A resident shell under a warden: commands go in one at a time, and each one's end comes out."""
+
+# ruff: noqa: SIM105 -- no contextlib here
+import posix
+import select
+import time
+
+from arl_tangram.executors.inside import frames, tree
+from arl_tangram.executors.inside.capture import Capture
+from arl_tangram.executors.inside.warden import Warden
+
+SETTLE_S = 0.1
+"""How long a shell may take to come back after what it waited for was killed."""
+KEPT = 1 << 20
+
+# A command comes by a file, since a shell reads a pipe byte by byte. That it is there, and how it
+# ended, is told by pipes that the command itself does not hold.
+BASH = (
+    b"while IFS= read -r -u 250 _; do IFS= read -r -d '' -u 251 __arl || :;"
+    b' eval "$__arl" <&252 249>&- 250<&- 251<&- 252<&-; printf "%d\\n" $? >&249; done'
+)
+PLAIN = (
+    b"while read -r _ <&7; do"
+    b' command . /proc/self/fd/8 <&9 6>&- 7<&- 9<&-; printf "%d\\n" $? >&6; done'
+)
+
+
+class Shell:
+    """Args:
+    warden: whom it lives under; the warden serves nothing else from now on.
+    path: the shell's program.
+    """
+
+    def __init__(self, warden: Warden, path: bytes, env: dict[bytes, bytes], cwd: bytes) -> None:
+        bash = path.endswith(b"bash")
+        numbers = (249, 250, 251, 252) if bash else (6, 7, 8, 9)
+        options = [b"--norc", b"--noprofile"] if bash else []
+        self._warden = warden
+        self._out, self._err = Capture(KEPT), Capture(KEPT)
+        self._ends, said = posix.pipe2(posix.O_CLOEXEC)
+        told, self._tells = posix.pipe2(posix.O_CLOEXEC)
+        self._text = posix.memfd_create("command", posix.MFD_CLOEXEC)
+        self._input = posix.memfd_create("input", posix.MFD_CLOEXEC)
+        posix.fchmod(self._text, 0o644)
+        nothing = posix.open("/dev/null", posix.O_RDONLY | posix.O_CLOEXEC)
+        inherited = zip((said, told, self._text, self._input), numbers, strict=True)
+        self._pid = warden.start(
+            [path, *options, b"-c", BASH if bash else PLAIN],
+            env,
+            cwd,
+            [(nothing, 0), (self._out.writing, 1), (self._err.writing, 2), *inherited],
+        )
+        for fd in (said, told, nothing):
+            posix.close(fd)
+        self._out.close_writing()
+        self._err.close_writing()
+        self._poll = select.poll()
+        for fd in (self._out.reading, self._err.reading, self._ends, *warden.waits):
+            self._poll.register(fd, select.POLLIN)
+
+    def serve(self) -> None:
+        """Run commands until the shell has ended, then stay with what it has left behind."""
+        while True:
+            match self._warden.next_order():
+                case ("command", int(serial), bytes(text), stdin, cores, idle_s, int(limit)):
+                    if not self._run(serial, text, stdin, cores, idle_s, limit):  # type: ignore[arg-type]
+                        break
+                case ("end", *_):
+                    self._warden.end_all()
+                    return
+                case _:
+                    pass  # meant for a command that has ended
+        self._warden.linger({self._out.reading: self._out, self._err.reading: self._err})
+
+    def _run(
+        self,
+        serial: int,
+        text: bytes,
+        stdin: bytes | None,
+        cores: tuple[int, ...],
+        idle_s: float | None,
+        limit: int,
+    ) -> bool:
+        warden = self._warden
+        warden.reap()
+        before = frozenset(tree.descendants(posix.getpid()))
+        warden.begin()
+        self._out.begin(limit)
+        self._err.begin(limit)
+        began = time.monotonic()
+        if cores:
+            warden.pin_running(cores)
+        _fill(self._text, text)
+        _fill(self._input, stdin or b"")
+        status, flags = None, 0
+        try:
+            posix.write(self._tells, b"\n")
+            status, flags = self._watch(serial, before, idle_s)
+        except BrokenPipeError:
+            warden.reap()
+        run_us = int((time.monotonic() - began) * 1e6)
+        self._out.drain()
+        self._err.drain()
+        if status is None:
+            status = warden.status if warden.status is not None else 137
+            flags |= frames.SHELL_LOST
+        warden.reap()
+        left = frozenset(tree.descendants(posix.getpid())) - {self._pid}
+        if left:
+            flags |= frames.LEFT
+        warden.report(serial, status, flags, run_us, self._out, self._err)
+        return not flags & frames.SHELL_LOST
+
+    def _watch(
+        self, serial: int, before: frozenset[int], idle_s: float | None
+    ) -> tuple[int | None, int]:
+        """Wait for the end; the exit status is None if the shell itself has ended."""
+        warden, flags = self._warden, 0
+        heard = time.monotonic()
+        wait: float | None = None
+        while True:
+            if warden.stop_ordered(serial):
+                return self._end(before), flags | frames.KILLED
+            if idle_s is not None:
+                wait = max(0.0, (heard + idle_s - time.monotonic()) * 1000 + 1)
+            ready = self._poll.poll(wait)
+            for fd, _ in ready:
+                if fd == self._ends:
+                    return self._ended(), flags
+                if fd in warden.waits:
+                    warden.attend(fd)
+                elif (self._out if fd == self._out.reading else self._err).pull():
+                    heard = time.monotonic()
+                else:
+                    self._poll.unregister(fd)
+            if idle_s is not None and not ready and time.monotonic() >= heard + idle_s:
+                return self._end(before), flags | frames.IDLE
+
+    def _ended(self) -> int | None:
+        line = posix.read(self._ends, 64)
+        if not line.strip().isdigit():
+            self._await_exit()
+            return None
+        return int(line)
+
+    def _await_exit(self) -> None:
+        deadline = time.monotonic() + SETTLE_S
+        while self._warden.status is None and time.monotonic() < deadline:
+            self._warden.reap()
+            if self._warden.status is None:
+                self._warden.wait_for_child(5)
+
+    def _end(self, before: frozenset[int]) -> int | None:
+        """Kill what the command has started; if the shell does not come back by that, it goes."""
+        deadline = time.monotonic() + SETTLE_S
+        poll = select.poll()
+        poll.register(self._ends, select.POLLIN)
+        spared = before | {self._pid}
+        while time.monotonic() < deadline:
+            tree.end_below(posix.getpid(), spared)
+            self._warden.reap()
+            if poll.poll(5):
+                status = self._ended()
+                tree.end_below(posix.getpid(), spared)
+                self._warden.settle(spared)
+                return status
+        tree.end_below(posix.getpid(), before - {self._pid})
+        self._await_exit()
+        self._warden.settle(before)
+        return None
+
+
+def _fill(fd: int, data: bytes) -> None:
+    """Make this the contents of a file that a shell reads from its start."""
+    posix.ftruncate(fd, 0)
+    view = memoryview(data)
+    at = 0
+    while at < len(data):
+        at += posix.pwrite(fd, view[at:], at)
+    posix.lseek(fd, 0, 0)

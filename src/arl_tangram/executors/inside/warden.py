@@ -1,0 +1,310 @@
+"""The warden: runs one command at a time and answers for everything that command starts."""
+
+# ruff: noqa: SIM105, SLF001, ARG005, TRY300 -- no contextlib here; these names are what there is
+
+import _signal  # type: ignore[import-not-found]
+import _socket
+import marshal
+import posix
+import select
+import time
+
+from arl_tangram.executors.inside import frames, tree
+from arl_tangram.executors.inside.capture import Capture
+from arl_tangram.executors.inside.spawn import Spawner
+
+END_WAIT_S = 2.0
+LARGEST_ORDER = 1 << 32
+
+
+class Gone(Exception):
+    """The host has closed its end."""
+
+
+class Warden:
+    """Args:
+    sock: the socket to the host.
+    spawner: how commands are started.
+    """
+
+    def __init__(self, sock: _socket.socket, spawner: Spawner) -> None:
+        self._sock = sock
+        self._spawner = spawner
+        self._reader = frames.Reader(LARGEST_ORDER)
+        self._orders: list[tuple[object, ...]] = []
+        self._wake, waker = posix.pipe2(posix.O_CLOEXEC | posix.O_NONBLOCK)
+        _signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+        _signal.signal(_signal.SIGCHLD, lambda number, stack: None)
+        self._poll = select.poll()
+        self._poll.register(self._wake, select.POLLIN)
+        self._poll.register(sock.fileno(), select.POLLIN)
+        self._main = 0
+        self._status: int | None = None
+        self._alive = False
+        self._cpu_s = 0.0
+        self._maxrss = 0
+
+    def serve(self) -> None:
+        """Say hello, then carry out orders until the host is gone or something stays behind."""
+        self._sock.sendall(frames.to_host([frames.HELLO, posix.getpid()], []))
+        import resource  # noqa: F401, PLC0415  wait4 needs it; loaded once, off the path to hello
+
+        while True:
+            match self.next_order():
+                case ("run", *order):
+                    if not self.run(*order):  # type: ignore[arg-type]
+                        return
+                case ("shell", int(serial), bytes(path), dict(env), bytes(cwd)):
+                    self._serve_shell(serial, path, env, cwd)
+                    return
+                case _:
+                    pass  # meant for a command that has ended
+
+    def _serve_shell(self, serial: int, path: bytes, env: dict[bytes, bytes], cwd: bytes) -> None:
+        from arl_tangram.executors.inside.shell import Shell  # noqa: PLC0415  needs this module
+
+        try:
+            shell = Shell(self, path, env, cwd)
+        except OSError as error:
+            self._report_unstarted(serial, error, path, cwd)
+            return
+        self._sock.sendall(frames.to_host([frames.RESULT, serial], [b""] * frames.TEXTS))
+        shell.serve()
+
+    def next_order(self) -> "tuple[object, ...]":
+        """Wait for the next order, reaping meanwhile."""
+        while not self._orders:
+            for fd, _ in self._poll.poll():
+                self.attend(fd)
+        return self._orders.pop(0)
+
+    @property
+    def waits(self) -> "tuple[int, int]":
+        """The descriptors to wait on besides the outputs; `attend` takes care of them."""
+        return (self._wake, self._sock.fileno())
+
+    @property
+    def status(self) -> "int | None":
+        """The exit status of the main process, once it has ended."""
+        return self._status
+
+    def attend(self, fd: int) -> None:
+        """Do what is due when one of `waits` is ready."""
+        if fd == self._wake:
+            self.reap()
+        else:
+            self._receive()
+
+    def _receive(self) -> None:
+        data = self._sock.recv(262144)
+        if not data:
+            raise Gone
+        self._orders += map(marshal.loads, self._reader.feed(data))
+
+    def run(
+        self,
+        serial: int,
+        argv: list[bytes],
+        env: dict[bytes, bytes],
+        cwd: bytes,
+        stdin: "bytes | None",
+        cores: "tuple[int, ...]",
+        idle_s: "float | None",
+        limit: int,
+    ) -> bool:
+        """Run one command and report; False when this warden has done its last."""
+        out, err = Capture(limit), Capture(limit)
+        self.begin()
+        began = time.monotonic()
+        try:
+            source = open_input(stdin)
+            self._spawner.pin(cores)
+            self.start(argv, env, cwd, [(source, 0), (out.writing, 1), (err.writing, 2)])
+            posix.close(source)
+        except (OSError, ValueError) as error:
+            out.close()
+            err.close()
+            self._report_unstarted(serial, error, argv[0], cwd)
+            return True
+        out.close_writing()
+        err.close_writing()
+        for capture in (out, err):
+            self._poll.register(capture.reading, select.POLLIN)
+        open_captures = {out.reading: out, err.reading: err}
+        flags = self._watch(serial, open_captures, idle_s)
+        run_us = int((time.monotonic() - began) * 1e6)
+        out.drain()
+        err.drain()
+        if self._alive:
+            flags |= frames.LEFT
+        self.report(serial, self._status or 0, flags, run_us, out, err)
+        if self._alive:
+            for fd in open_captures:
+                self._poll.unregister(fd)
+            self.linger(open_captures)
+            return False
+        for fd in open_captures:
+            self._poll.unregister(fd)
+        out.close()
+        err.close()
+        return True
+
+    def begin(self) -> None:
+        """Count processor time anew."""
+        self._cpu_s, self._maxrss = 0.0, 0
+
+    def start(
+        self,
+        argv: list[bytes],
+        env: dict[bytes, bytes],
+        cwd: bytes,
+        fds: list[tuple[int, int]],
+    ) -> int:
+        """Start the main process; returns its id."""
+        self._status = None
+        self._main = self._spawner.start(argv, env, cwd, fds)
+        return self._main
+
+    def _watch(self, serial: int, captures: dict[int, Capture], idle_s: "float | None") -> int:
+        flags = 0
+        heard = time.monotonic()
+        wait: float | None = None
+        while self._status is None:
+            if self.stop_ordered(serial):
+                return flags | frames.KILLED | self.end_all()
+            if idle_s is not None:
+                wait = max(0.0, (heard + idle_s - time.monotonic()) * 1000 + 1)
+            ready = self._poll.poll(wait)
+            for fd, _ in ready:
+                if fd in self.waits:
+                    self.attend(fd)
+                elif captures[fd].pull():
+                    heard = time.monotonic()
+                else:
+                    self._poll.unregister(fd)
+                    captures.pop(fd)
+            if idle_s is not None and not ready and time.monotonic() >= heard + idle_s:
+                return flags | frames.IDLE | self.end_all()
+        return flags
+
+    def stop_ordered(self, serial: int) -> bool:
+        """Whether the host wants the running command ended; new cores are seen to on the way."""
+        stop = False
+        while self._orders:
+            match self._orders.pop(0):
+                case ("kill", which) if which == serial:
+                    stop = True
+                case ("pin", which, cores) if which == serial:
+                    self.pin_running(cores)  # type: ignore[arg-type]
+                case _:
+                    pass
+        return stop
+
+    def pin_running(self, cores: "tuple[int, ...]") -> None:
+        """Move what runs to these cores."""
+        self._spawner.pin(cores)
+        for pid in tree.descendants(posix.getpid()):
+            for thread in tree.threads(pid):
+                try:
+                    posix.sched_setaffinity(int(thread), cores)
+                except OSError:
+                    pass
+
+    def end_all(self) -> int:
+        """Kill everything below this warden and wait, a bounded time, until it is gone."""
+        deadline = time.monotonic() + END_WAIT_S
+        me = posix.getpid()
+        while True:
+            tree.end_below(me)
+            self.reap()
+            if not self._alive:
+                return 0
+            if time.monotonic() > deadline:
+                if self._status is None:
+                    self._status = 137
+                return frames.UNKILLABLE
+            self.wait_for_child(5)
+
+    def settle(self, spared: frozenset[int]) -> None:
+        """Wait, a bounded time, until of the killed ones only the spared are left."""
+        deadline = time.monotonic() + END_WAIT_S
+        while time.monotonic() < deadline:
+            self.reap()
+            if not [p for p in tree.descendants(posix.getpid()) if p not in spared]:
+                return
+            self.wait_for_child(5)
+
+    def wait_for_child(self, milliseconds: float) -> None:
+        """Wait, a bounded time, until a child has ended."""
+        waker = select.poll()
+        waker.register(self._wake, select.POLLIN)
+        waker.poll(milliseconds)
+
+    def reap(self) -> None:
+        """Collect every child that has ended, and note whether any is left."""
+        try:
+            posix.read(self._wake, 4096)
+        except BlockingIOError:
+            pass
+        while True:
+            try:
+                pid, status, usage = posix.wait4(-1, posix.WNOHANG)
+            except ChildProcessError:
+                self._alive = False
+                return
+            if not pid:
+                self._alive = True
+                return
+            self._cpu_s += usage.ru_utime + usage.ru_stime
+            self._maxrss = max(self._maxrss, usage.ru_maxrss)
+            if pid == self._main:
+                code = posix.waitstatus_to_exitcode(status)
+                self._status = code if code >= 0 else 128 - code
+                self._main = 0
+
+    def report(
+        self, serial: int, status: int, flags: int, run_us: int, out: Capture, err: Capture
+    ) -> None:
+        numbers = [frames.RESULT, serial, status, flags, run_us, int(self._cpu_s * 1e6)]
+        numbers += [self._maxrss, out.total, err.total]
+        self._sock.sendall(frames.to_host(numbers, [*out.kept(), *err.kept(), b""]))
+
+    def _report_unstarted(self, serial: int, error: Exception, name: bytes, cwd: bytes) -> None:
+        number = error.errno if isinstance(error, OSError) else 0
+        folder = isinstance(error, OSError) and error.filename == cwd
+        status = -1 if folder else {2: 127, 13: 126, 8: 126}.get(number or 0, -1)
+        what = cwd if folder else name[:200]
+        text = error.strerror if isinstance(error, OSError) else str(error)
+        reason = what.decode(errors="replace") + ": " + str(text)
+        numbers = [frames.RESULT, serial, status, frames.NEVER_RAN]
+        texts = [b"", b"", b"", b"", reason.encode(errors="replace")]
+        self._sock.sendall(frames.to_host(numbers, texts))
+
+    def linger(self, captures: dict[int, Capture]) -> None:
+        """Stay as the parent of what was left in the background, and take its output."""
+        for fd in captures:
+            self._poll.register(fd, select.POLLIN)
+        self.reap()
+        while self._alive:
+            for fd, _ in self._poll.poll():
+                if fd in self.waits:
+                    self.attend(fd)
+                    self._orders.clear()
+                    continue
+                capture = captures[fd]
+                capture.begin(0)
+                if not capture.pull():
+                    self._poll.unregister(fd)
+                    captures.pop(fd).close()
+
+
+def open_input(stdin: "bytes | None") -> int:
+    """A descriptor to read this from; its end is reached at once if there is none."""
+    if stdin is None:
+        return posix.open("/dev/null", posix.O_RDONLY | posix.O_CLOEXEC)
+    fd = posix.memfd_create("stdin", posix.MFD_CLOEXEC)
+    view = memoryview(stdin)
+    while view:
+        view = view[posix.write(fd, view) :]
+    posix.lseek(fd, 0, 0)
+    return fd

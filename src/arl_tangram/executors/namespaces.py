@@ -1,0 +1,150 @@
+"""What an environment sees of the machine, put together by bubblewrap."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from . import boot
+
+WORKSPACE = "/workspace"
+HOME = "/home/user"
+SYSTEM = ("/usr", "/opt")
+LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
+# What programs need of /etc to run at all; nothing in it is secret.
+ETC = (
+    "alternatives",
+    "bash.bashrc",
+    "ca-certificates",
+    "ca-certificates.conf",
+    "crypto-policies",
+    "fonts",
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "locale.alias",
+    "localtime",
+    "magic",
+    "mime.types",
+    "nsswitch.conf",
+    "os-release",
+    "pki/tls",
+    "pki/ca-trust",
+    "protocols",
+    "resolv.conf",
+    "services",
+    "ssl/certs",
+    "ssl/openssl.cnf",
+    "terminfo",
+    "timezone",
+)
+# What the wardens need to drop to the user of the commands, and to end and move their processes.
+CAPABILITIES = ("CAP_SETUID", "CAP_SETGID", "CAP_KILL", "CAP_SYS_NICE")
+
+
+def make_etc(target: Path, *, uid: int) -> None:
+    """Write the /etc of all environments of a host: what programs need, and users of its own."""
+    target.mkdir(parents=True)
+    for name in ETC:
+        source = Path("/etc") / name
+        into = target / name
+        into.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            if source.is_dir():
+                shutil.copytree(source, into, symlinks=True, ignore_dangling_symlinks=True)
+            elif source.exists():
+                shutil.copyfile(source, into)  # a link to the file's real place may lead outside
+        except (OSError, shutil.Error):
+            continue  # not readable for us, so not needed by what runs as us
+    users = f"root:x:0:0::/root:/bin/sh\nuser:x:{uid}:{uid}::{HOME}:/bin/sh\n"
+    (target / "passwd").write_text(users)
+    (target / "group").write_text(f"root:x:0:\nuser:x:{uid}:\n")
+    (target / "hosts").write_text("127.0.0.1 localhost\n::1 localhost\n")
+    (target / "hostname").write_text("environment\n")
+
+
+def interpreter_folders() -> list[Path]:
+    """What must be readable so that `python` inside is the one that runs us."""
+    folders = {Path(sys.prefix).resolve(), Path(sys.base_prefix).resolve()}
+    folders.add(boot.interpreter().parent.parent)
+    return sorted(f for f in folders if not _is_system(f) and len(f.parts) > 2)
+
+
+def search_path() -> str:
+    """PATH inside: this interpreter's programs first, then the system's."""
+    own = [str(Path(p) / "bin") for p in (sys.prefix, sys.base_prefix) if not _is_system(Path(p))]
+    return ":".join(dict.fromkeys([*own, "/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin"]))
+
+
+def arguments(
+    *,
+    bwrap: str,
+    workspace: Path | None,
+    etc: Path | None,
+    network: bool,
+    readable: Sequence[Path],
+    user_namespace: bool,
+    info_fd: int | None,
+) -> list[str]:
+    """The command line of bubblewrap, up to the program that is to be the first process.
+
+    Args:
+        user_namespace: whether it needs one of its own: always without root.
+        info_fd: where it reports the first process's id.
+    """
+    line = [bwrap, "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
+    line += ["--die-with-parent", "--as-pid-1", "--hostname", "environment"]
+    if not network:
+        line.append("--unshare-net")
+    if user_namespace:
+        line.append("--unshare-user")
+    else:
+        line += ["--cap-drop", "ALL"]
+        for capability in CAPABILITIES:
+            line += ["--cap-add", capability]
+    if info_fd is not None:
+        line += ["--info-fd", str(info_fd)]
+    for folder in SYSTEM:
+        if Path(folder).is_dir():
+            line += ["--ro-bind", folder, folder]
+    for name in LINKS:
+        path = Path("/") / name
+        if path.is_symlink():
+            line += ["--symlink", str(path.readlink()).lstrip("/"), str(path)]
+        elif path.is_dir():
+            line += ["--ro-bind", str(path), str(path)]
+    line += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", HOME]
+    shown = (*interpreter_folders(), *readable)
+    # Left to itself, bubblewrap makes the folders above so that only root may pass them.
+    for above in dict.fromkeys(p for path in shown for p in reversed(path.parents) if p.name):
+        line += ["--dir", str(above)]
+    for path in shown:
+        line += ["--ro-bind", str(path), str(path)]
+    if etc is not None:
+        line += ["--ro-bind", str(etc), "/etc"]
+    if workspace is not None:
+        line += ["--bind", str(workspace), WORKSPACE]
+    return line
+
+
+def shut_out(readable: Sequence[Path], state: Path) -> str | None:
+    """Why one of these host paths must not be shown inside; None if all may."""
+    for path in readable:
+        if not path.is_absolute() or not path.exists():
+            return f"readable={path}: give an absolute path that exists"
+        real = path.resolve()
+        if real == Path("/") or state.is_relative_to(real) or real.is_relative_to(state):
+            return f"readable={path}: it holds, or lies in, the state of environments"
+    return None
+
+
+def _is_system(path: Path) -> bool:
+    return any(path.is_relative_to(folder) for folder in SYSTEM)
+
+
+def find_bwrap() -> str | None:
+    """Where bubblewrap is installed, if it is."""
+    return shutil.which("bwrap", path=os.environ.get("PATH", "/usr/bin:/bin"))

@@ -1,0 +1,124 @@
+"""The first process of an environment as the host sees it: started, asked for wardens, ended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import signal
+import socket
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from .boot import CONTROL_FD, PROGRAM_FD
+
+INFO_FD = 5
+END_S = 2.0
+
+
+class Runner:
+    """A started first process.
+
+    Args:
+        argv: what to start: bubblewrap and the interpreter, or the interpreter alone.
+        program_fd: an open file with our code for it.
+        log: the file it complains to.
+
+    Attributes:
+        died: whether it has ended.
+        on_death: called once when it does.
+    """
+
+    def __init__(
+        self, argv: Sequence[str], *, program_fd: int, log: Path, namespaces: bool
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._log = log
+        self._namespaces = namespaces
+        self.died = False
+        self.on_death: Callable[[], None] = lambda: None
+        self._ended: asyncio.Future[None] = self._loop.create_future()
+        self._control, inside = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._info, info = os.pipe2(os.O_CLOEXEC)
+        complaints = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        # Copied out of the way first, or putting one in its place could overwrite the next.
+        high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 16) for fd in (inside.fileno(), info)]
+        try:
+            # Not `subprocess`: it may fork, which is dear in a large parent.
+            self.pid = os.posix_spawn(
+                argv[0],
+                argv,
+                {},
+                file_actions=[
+                    (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
+                    (os.POSIX_SPAWN_DUP2, complaints, 1),
+                    (os.POSIX_SPAWN_DUP2, complaints, 2),
+                    (os.POSIX_SPAWN_DUP2, high[0], CONTROL_FD),
+                    (os.POSIX_SPAWN_DUP2, program_fd, PROGRAM_FD),
+                    (os.POSIX_SPAWN_DUP2, high[1], INFO_FD),
+                ],
+                setsid=True,
+                setsigmask=[],
+                setsigdef=[s for s in signal.valid_signals() if s not in (9, 19)],
+            )
+        finally:
+            for fd in (*high, info, complaints):
+                os.close(fd)
+            inside.close()
+        self.first_pid = 0 if namespaces else self.pid
+        self._watched = os.pidfd_open(self.pid)
+        self._loop.add_reader(self._watched, self._reap)
+
+    def learn_first_pid(self) -> int:
+        """Wait until the first process exists and return its id; 0 if it never will. Blocks."""
+        text = b""
+        while self._namespaces and not text.rstrip().endswith(b"}"):
+            chunk = os.read(self._info, 4096)
+            if not chunk:
+                break
+            text += chunk
+        os.close(self._info)
+        _, _, number = text.partition(b'"child-pid":')
+        if number:
+            self.first_pid = int(number.split(b",")[0].strip(b" \n}"))
+        return self.first_pid
+
+    def make_warden(self, inside: socket.socket) -> None:
+        """Have the first process make a warden that talks through this socket."""
+        with contextlib.suppress(OSError):  # its death is noticed by its own means
+            socket.send_fds(self._control, [b"w"], [inside.fileno()])
+
+    def kill(self) -> None:
+        """End everything at once."""
+        if self.died:
+            return
+        for pid in (self.first_pid, self.pid):
+            if pid:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+    async def end(self) -> None:
+        """End everything and wait until it is gone."""
+        if self._namespaces:
+            self.kill()  # all processes of a PID namespace end with its first
+        self._control.close()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.shield(self._ended), END_S)
+        self.kill()
+        await self._ended
+
+    def trouble(self) -> str:
+        """What is wrong with it, for a sentence that starts with the environment's name."""
+        complaint = self._log.read_text(errors="replace").strip() if self._log.exists() else ""
+        last = complaint.splitlines()[-1] if complaint else ""
+        return "has ended" + (f": {last}" if last else "")
+
+    def _reap(self) -> None:
+        self._loop.remove_reader(self._watched)
+        os.close(self._watched)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(self.pid, 0)
+        self.died = True
+        self.on_death()
+        self._ended.set_result(None)

@@ -1,0 +1,39 @@
+"""The folder that holds a host's environments, and what dead hosts have left in it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tempfile
+from pathlib import Path
+
+from ..errors import ConfigError
+from . import owner
+
+
+def default_folder() -> Path:
+    """A folder of this user's own under the system's temporary one."""
+    return Path(tempfile.gettempdir()) / f"arl-tangram-{os.getuid()}"
+
+
+class State:
+    """One host's part of a state folder.
+
+    Attributes:
+        folder: this host's own, below the given one; gone after `close`.
+    """
+
+    def __init__(self, parent: Path) -> None:
+        parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = parent.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+            raise ConfigError(f"state_dir={parent}: give a folder that belongs to you")
+        for entry in parent.iterdir():
+            if owner.is_stray(entry.name):
+                shutil.rmtree(entry, ignore_errors=True)
+        self.folder = parent.resolve() / owner.new_name()
+        self.folder.mkdir(mode=0o711)
+
+    def close(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)

@@ -1,0 +1,134 @@
+"""The host's side of one warden: gives it orders and understands its reports."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import struct
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from .channel import Channel
+from .inside import frames
+from .port import MIB
+
+_NUMBERS = struct.Struct(f"<{frames.NUMBERS}q")
+LARGEST_REPORT = 256 * MIB
+
+
+class Report(NamedTuple):
+    """What a warden says about a command that has ended."""
+
+    kind: int
+    serial: int
+    status: int
+    flags: int
+    run_us: int
+    cpu_us: int
+    maxrss_kib: int
+    stdout_bytes: int
+    stderr_bytes: int
+    stdout: tuple[bytes, bytes]
+    stderr: tuple[bytes, bytes]
+    reason: str
+
+    @classmethod
+    def parse(cls, payload: bytes) -> Report:
+        """Raises `ValueError` when the payload is not a report."""
+        if len(payload) < _NUMBERS.size:
+            raise ValueError("a report is too short")
+        *numbers, a, b, c, d, e = _NUMBERS.unpack_from(payload)
+        if min(a, b, c, d, e) < 0 or _NUMBERS.size + a + b + c + d + e != len(payload):
+            raise ValueError("a report's texts do not add up")
+        texts, at = [], _NUMBERS.size
+        for length in (a, b, c, d, e):
+            texts.append(payload[at : at + length])
+            at += length
+        reason = texts[4].decode(errors="replace")
+        return cls(*numbers, (texts[0], texts[1]), (texts[2], texts[3]), reason)
+
+
+class Warden:
+    """One warden as the host sees it; it carries out one order at a time.
+
+    Attributes:
+        ready: done when it has said hello; its result is False if it never did.
+        gone: done when it has ended.
+        alive: whether it can still be talked to.
+    """
+
+    def __init__(self, sock: socket.socket, *, on_end: Callable[[Warden], None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.ready: asyncio.Future[bool] = self._loop.create_future()
+        self.gone: asyncio.Future[None] = self._loop.create_future()
+        self.alive = True
+        self._on_end = on_end
+        self._serial = 0
+        self._report: asyncio.Future[Report | None] | None = None
+        self._channel = Channel(sock, on_payload=self._take, on_end=self._end, most=LARGEST_REPORT)
+
+    @property
+    def serial(self) -> int:
+        """The number of the order it was given last."""
+        return self._serial
+
+    def order(self, verb: str, *fields: object) -> asyncio.Future[Report | None]:
+        """Give an order; its result is None when the warden was lost over it."""
+        self._serial += 1
+        self._report = self._loop.create_future()
+        if self.alive:
+            self._channel.send(frames.to_warden((verb, self._serial, *fields)))
+        else:
+            self._report.set_result(None)
+        return self._report
+
+    def again(self) -> asyncio.Future[Report | None]:
+        """Another future of the running order's report, for when the first was cancelled."""
+        old = self._report
+        self._report = self._loop.create_future()
+        if old is not None and old.done() and not old.cancelled():
+            self._report.set_result(old.result())
+        elif not self.alive:
+            self._report.set_result(None)
+        return self._report
+
+    def kill(self) -> None:
+        """End the running command and all it has started."""
+        self._channel.send(frames.to_warden(("kill", self._serial)))
+
+    def pin(self, cores: tuple[int, ...]) -> None:
+        """Move the running command to these cores."""
+        self._channel.send(frames.to_warden(("pin", self._serial, cores)))
+
+    def close(self) -> None:
+        """Let go of it; what waits for it is told that it is lost."""
+        if self.alive:
+            self._channel.close()
+            self._end()
+
+    def _take(self, payload: bytes) -> None:
+        try:
+            report = Report.parse(payload)
+        except ValueError:
+            self.close()
+            return
+        if report.kind == frames.HELLO:
+            if not self.ready.done():
+                self.ready.set_result(True)
+        elif report.serial == self._serial and self._report and not self._report.done():
+            self._report.set_result(report)
+
+    def _end(self) -> None:
+        self.alive = False
+        self.gone.set_result(None)
+        if not self.ready.done():
+            self.ready.set_result(False)
+        if self._report and not self._report.done():
+            self._report.set_result(None)
+        self._on_end(self)
+
+
+def encode_environment(variables: Mapping[str, str]) -> dict[bytes, bytes]:
+    """Variables as the kernel takes them."""
+    return {os.fsencode(name): os.fsencode(value) for name, value in variables.items()}
