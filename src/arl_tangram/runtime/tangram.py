@@ -24,6 +24,7 @@ from ..core.model import (
 )
 from ..core.policy import Policy
 from ..errors import ConfigError, Unavailable
+from ..executors.local import LocalHost
 from ..executors.port import EnvironmentSpec, Host
 from ..policies.registry import policy_named
 from . import units
@@ -149,8 +150,6 @@ class Tangram:
             state_dir: where environments keep their files.
             observers: see everything that happens.
         """
-        from ..executors.local import LocalHost  # noqa: PLC0415 - not needed for other hosts
-
         node, size = node_of(this_machine(), cpus=cpus, memory=memory, unit=unit)
         host = LocalHost(
             state_dir=None if state_dir is None else Path(state_dir),
