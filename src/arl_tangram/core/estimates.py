@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -22,6 +22,17 @@ SHORTEST_S = 1e-4
 WIDTH_SAMPLES = 3
 
 
+class Running(Protocol):
+    """What estimates need to know of a running action."""
+
+    @property
+    def action(self) -> Action:
+        """What was asked for."""
+
+    def done_by(self, now: Seconds) -> Seconds:
+        """Work done by now."""
+
+
 class Estimates(Protocol):
     """What a policy may believe about durations. Work is in seconds on one unit."""
 
@@ -30,6 +41,9 @@ class Estimates(Protocol):
 
     def remaining(self, action: Action, done: Seconds) -> Seconds:
         """Expected work left once `done` seconds of it are behind; above zero."""
+
+    def left(self, entries: Sequence[Running], now: Seconds) -> list[Seconds]:
+        """`remaining` of several running actions at once."""
 
     def speedup(self, action: Action) -> Speedup:
         """The speed-up curve to believe in: what the action says, else what was learned."""
@@ -56,11 +70,11 @@ class LogNormal:
     square: float = PRIOR_WEIGHT * PRIOR_SIGMA**2
     timeouts: int = 0
     timeout_total_s: float = 0.0
-    _expected: float = field(default=-1.0, repr=False, compare=False)
+    _fit: tuple[float, float, float, float] | None = field(default=None, repr=False, compare=False)
 
     def add(self, work: Seconds, *, timed_out: bool) -> None:
         """Take one finished attempt into account (Welford's update of the log-moments)."""
-        self._expected = -1.0
+        self._fit = None
         if timed_out:
             self.timeouts += 1
             self.timeout_total_s += work
@@ -74,31 +88,33 @@ class LogNormal:
     @property
     def expected(self) -> Seconds:
         """The mean work."""
-        if self._expected < 0:
-            variance = self.square / self.weight
-            body = math.exp(min(self.mean + variance / 2, 40.0))
-            total = body * self.weight + self.timeout_total_s
-            self._expected = total / (self.weight + self.timeouts)
-        return self._expected
+        return (self._fit or self._refit())[3]
 
     def remaining(self, done: Seconds) -> Seconds:
         """The mean work left after `done`."""
+        spread, shift, body, expected = self._fit or self._refit()
         if done <= SHORTEST_S:
-            return self.expected
-        variance = self.square / self.weight
-        sigma = math.sqrt(variance) or 1e-3
-        z = (math.log(done) - self.mean) / (sigma * _SQRT2)
-        alive = 0.5 * math.erfc(z) * self.weight  # weights of a survival, not probabilities
-        beyond = 0.5 * math.erfc(z - sigma / _SQRT2) * self.weight
-        total = beyond * math.exp(min(self.mean + variance / 2, 40.0))
-        if self.timeouts:
-            limit = self.timeout_total_s / self.timeouts
-            if limit > done:
-                alive += self.timeouts
-                total += self.timeout_total_s
+            return expected
+        z = (math.log(done) - self.mean) / spread
+        # Both are counted in observations, so that the timeouts simply add up with them.
+        alive = 0.5 * self.weight * math.erfc(z)
+        total = 0.5 * self.weight * body * math.erfc(z - shift)
+        if self.timeouts and self.timeout_total_s > done * self.timeouts:
+            alive += self.timeouts
+            total += self.timeout_total_s
         if alive < _UNHEARD_OF:
             return done  # older than anything known: it may well last as long again
         return max(total / alive - done, SHORTEST_S)
+
+    def _refit(self) -> tuple[float, float, float, float]:
+        """sigma * sqrt(2), sigma / sqrt(2), the mean of the log-normal, and that of everything."""
+        variance = self.square / self.weight
+        sigma = max(math.sqrt(variance), 1e-3)
+        body = math.exp(min(self.mean + variance / 2, 40.0))
+        total = body * self.weight + self.timeout_total_s
+        expected = total / (self.weight + self.timeouts)
+        self._fit = (sigma * _SQRT2, sigma / _SQRT2, body, expected)
+        return self._fit
 
 
 _SQRT2 = math.sqrt(2.0)
@@ -158,6 +174,10 @@ class Learned:
     def remaining(self, action: Action, done: Seconds) -> Seconds:
         """Expected work left once `done` seconds of it are behind; above zero."""
         return self._of(action).remaining(done)
+
+    def left(self, entries: Sequence[Running], now: Seconds) -> list[Seconds]:
+        """`remaining` of several running actions at once."""
+        return [self._of(entry.action).remaining(entry.done_by(now)) for entry in entries]
 
     def speedup(self, action: Action) -> Speedup:
         """What the action says; else an Amdahl curve if several widths were seen; else linear."""
@@ -251,6 +271,10 @@ class Oracle:
     def remaining(self, action: Action, done: Seconds) -> Seconds:
         """The true work left."""
         return max(self._work[action.id] - done, SHORTEST_S)
+
+    def left(self, entries: Sequence[Running], now: Seconds) -> list[Seconds]:
+        """`remaining` of several running actions at once."""
+        return [self.remaining(entry.action, entry.done_by(now)) for entry in entries]
 
     def speedup(self, action: Action) -> Speedup:
         """What the action says; linear if it says nothing."""

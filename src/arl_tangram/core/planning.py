@@ -115,7 +115,7 @@ class Planning:
 
     def _resize(self, entry: Entry, units: int, node: NodeState) -> None:
         lease, elastic, curve = entry.lease, entry.action.elastic, entry.curve
-        assert lease is not None and elastic is not None and curve is not None  # noqa: S101, PT018  # checked
+        assert lease is not None and elastic is not None and curve is not None  # noqa: PT018  # checked
         entry.count(self._cluster.now)
         if units > entry.units:
             entry.startup_left += curve.startup_s * (units - entry.units)

@@ -12,14 +12,14 @@ At each change on a node:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from heapq import heapify, heappop, heapreplace
+from collections.abc import Sequence
 
-from ..core.curve import Curve
 from ..core.entries import Entry
 from ..core.model import Seconds
 from ..core.policy import Plan, View
 from .admission import admit_reclaiming
+
+INFINITY = float("inf")
 
 
 class Inflight:
@@ -48,16 +48,17 @@ class Inflight:
         for entry in newcomers:
             if entry.action.elastic is not None:
                 elastic.setdefault(entry.action.elastic.resource, []).append(entry)
-        for entry in view.resizable.values():
-            if entry.action.elastic is not None:
-                elastic.setdefault(entry.action.elastic.resource, [])
+        for resource in view.surplus:
+            elastic.setdefault(resource, [])
         for resource, starting in elastic.items():
+            spare = view.free.units(resource) - debts.get(resource, 0)
+            if not (spare or starting or view.surplus.get(resource)):
+                continue  # all hold their least, and nothing is left
             running = [
                 entry
                 for entry in view.resizable.values()
                 if entry.action.elastic is not None and entry.action.elastic.resource == resource
             ]
-            spare = view.free.units(resource) - debts.get(resource, 0)
             shares = _Shares(view, running, starting)
             shares.shed(spare)
             shares.grow(self._least_saving_s)
@@ -69,77 +70,65 @@ class Inflight:
 
 
 class _Shares:
-    """How many units each elastic action of one resource gets: a place on each one's curve."""
+    """How many units each elastic action of one resource gets: a place on each one's curve.
 
-    def __init__(self, view: View, running: Iterable[Entry], starting: Iterable[Entry]) -> None:
-        now, estimates = view.now, view.estimates
+    What the next step up would save and the last one down would lose is kept in two plain lists:
+    finding the best in them is quicker than keeping heaps, up to several hundred actions.
+    """
+
+    def __init__(self, view: View, running: Sequence[Entry], starting: Sequence[Entry]) -> None:
+        estimates = view.estimates
+        self._entries = [*running, *starting]
+        self._running = len(running)
         self._spare = 0
-        self._entries: list[Entry] = []
-        self._curves: list[Curve] = []
-        self._work: list[Seconds] = []
-        self._places: list[int] = []
-        for entry in running:
-            if (curve := entry.curve) is not None:
-                self._entries.append(entry)
-                self._curves.append(curve)
-                self._work.append(estimates.remaining(entry.action, entry.done_by(now)))
-                self._places.append(curve.position(entry.units))
-        self._running = len(self._entries)
-        for entry in starting:
-            if (curve := entry.curve) is not None:
-                self._entries.append(entry)
-                self._curves.append(curve)
-                self._work.append(estimates.work(entry.action))
-                self._places.append(0)
+        self._work = [
+            *estimates.left(running, view.now),
+            *(estimates.work(entry.action) for entry in starting),
+        ]
+        self._curves = [curve for entry in self._entries if (curve := entry.curve) is not None]
+        self._places = [
+            curve.position(entry.units) if entry.units else 0
+            for entry, curve in zip(self._entries, self._curves, strict=True)
+        ]
+        self._gains = [0.0] * len(self._entries)
+        self._losses = [0.0] * len(self._entries)
+        for i in range(len(self._entries)):
+            self._weigh(i)
 
     def shed(self, spare: int) -> None:
         """Take units where they are missed least until no more are given out than there are."""
         self._spare = spare
-        if spare >= 0:
-            return
-        losses = [(self._loss(i), i) for i, place in enumerate(self._places) if place]
-        heapify(losses)
         while self._spare < 0:
-            _, i = losses[0]
-            self._step(i, -1)
-            if self._places[i]:
-                heapreplace(losses, (self._loss(i), i))
-            else:
-                heappop(losses)
+            self._step(self._losses.index(min(self._losses)), -1)
 
     def grow(self, least_saving_s: Seconds) -> None:
         """Give what is left, a step at a time, to where it saves most."""
-        if self._spare <= 0:
+        if not self._entries:
             return
-        gains = [(-gain, i) for i in range(len(self._work)) if (gain := self._gain(i)) > 0]
-        heapify(gains)
-        while gains and self._spare > 0:
-            gain, i = gains[0]
-            if -gain <= least_saving_s:
-                return
-            curve, place = self._curves[i], self._places[i]
-            if curve.units[place + 1] - curve.units[place] > self._spare:
-                heappop(gains)
-                continue
-            self._step(i, +1)
-            heapreplace(gains, (-self._gain(i), i))
+        too_wide = []
+        while self._spare > 0 and (gain := max(self._gains)) > least_saving_s:
+            i = self._gains.index(gain)
+            if self._width(i) > self._spare:
+                self._gains[i] = 0.0
+                too_wide.append(i)
+            else:
+                self._step(i, +1)
+        for i in too_wide:
+            self._weigh(i)
 
     def exchange(self, least_saving_s: Seconds, margin: float, most_moves: int) -> None:
         """Move units from where they are missed least to where they save much more."""
-        for _ in range(most_moves):
-            best = max(range(len(self._work)), key=self._gain, default=None)
-            givers = [i for i, place in enumerate(self._places) if place and i != best]
-            if best is None or not givers:
+        gains, losses = self._gains, self._losses
+        for _ in range(most_moves if gains else 0):
+            gain, loss = max(gains), min(losses)
+            if gain <= loss * margin + least_saving_s:
                 return
-            worst = min(givers, key=self._loss)
-            if self._gain(best) <= self._loss(worst) * margin + least_saving_s:
+            giver, taker = losses.index(loss), gains.index(gain)
+            self._step(giver, -1)
+            if self._width(taker) > self._spare:
+                self._step(giver, +1)
                 return
-            self._step(worst, -1)
-            curve, place = self._curves[best], self._places[best]
-            if curve.units[place + 1] - curve.units[place] > self._spare:
-                self._step(worst, +1)
-                return
-            self._step(best, +1)
+            self._step(taker, +1)
 
     def starts(self) -> dict[str, int]:
         """Units for those who start."""
@@ -155,15 +144,19 @@ class _Shares:
                 changed.append((self._entries[i], units))
         return changed
 
+    def _width(self, i: int) -> int:
+        """How many units the next step up takes."""
+        units, place = self._curves[i].units, self._places[i]
+        return units[place + 1] - units[place]
+
     def _step(self, i: int, by: int) -> None:
-        units = self._curves[i].units
-        self._spare -= units[self._places[i] + by] - units[self._places[i]]
-        self._places[i] += by
+        units, place = self._curves[i].units, self._places[i]
+        self._spare -= units[place + by] - units[place]
+        self._places[i] = place + by
+        self._weigh(i)
 
-    def _gain(self, i: int) -> Seconds:
-        curve = self._curves[i]
-        saving = curve.savings[self._places[i]]
-        return self._work[i] * saving - curve.startup_s if saving else 0.0
-
-    def _loss(self, i: int) -> Seconds:
-        return self._work[i] * self._curves[i].savings[self._places[i] - 1]
+    def _weigh(self, i: int) -> None:
+        curve, place, work = self._curves[i], self._places[i], self._work[i]
+        saving = curve.savings[place]
+        self._gains[i] = work * saving - curve.startup_s if saving else 0.0
+        self._losses[i] = work * curve.savings[place - 1] if place else INFINITY

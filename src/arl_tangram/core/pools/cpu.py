@@ -108,7 +108,7 @@ class CpuPool:
             self.rooms[core] = room
 
 
-def _siblings_together(topology: CpuTopology | None) -> "_Order":
+def _siblings_together(topology: CpuTopology | None) -> _Order:
     groups = topology.siblings if topology else ()
     return _Order({core: min(group) for group in groups for core in group})
 
