@@ -91,8 +91,9 @@ def step_against_bound(steps_s: Mapping[str, float], *, bound_s: float) -> Figur
             "text": [f"{_short(s)} s, {s / bound_s:.2f} x bound" for s in steps_s.values()]
             if bound_s
             else [f"{_short(s)} s" for s in steps_s.values()],
-            "textposition": "outside",
-            "cliponaxis": False,
+            "textposition": "inside",
+            "insidetextanchor": "start",
+            "textfont": {"color": "white"},
             "hovertemplate": "%{x}: %{y:.4g} s<extra></extra>",
         }
     ]
@@ -101,7 +102,8 @@ def step_against_bound(steps_s: Mapping[str, float], *, bound_s: float) -> Figur
     layout["xaxis"] |= {"type": "category"}
     layout["yaxis"] |= {"rangemode": "tozero"}
     layout["shapes"] = [_level(bound_s)]
-    layout["annotations"] = [_note(f"no policy can be faster than {_short(bound_s)} s", y=bound_s)]
+    note = _note(f"dashed: no policy can be faster than {_short(bound_s)} s", y=1.01)
+    layout["annotations"] = [note | {"yref": "paper"}]
     return {"data": data, "layout": layout}
 
 

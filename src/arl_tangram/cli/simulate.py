@@ -1,0 +1,200 @@
+"""`arl-tangram simulate`: a workload on a cluster under several policies, in virtual time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from ..errors import ConfigError
+from ..policies.registry import policy_named
+from ..runtime.journal import Header, JournalWriter
+from ..runtime.units import seconds, size_mib
+from ..sim.case import Case, EstimatesName, Scenario
+from ..sim.comparison import Comparison, compared
+from ..sim.report import BOUND, said_of, table_of
+from ..sim.report import report as report_of
+from ..sim.trace import write_trace
+
+DEFAULT_POLICIES = ("static", "tangram", "inflight")
+WIDTH_WITHOUT_TERMINAL = 160
+
+
+def simulate(
+    workload: Annotated[
+        list[str], typer.Argument(help="Built-in workloads (coding) or paths of traces.")
+    ],
+    *,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--policy",
+            "-p",
+            help="inflight, tangram, fixed:K, equi, hesrpt or static; may be repeated.  "
+            "[default: static, tangram, inflight]",
+        ),
+    ] = None,
+    nodes: Annotated[
+        str, typer.Option(help="The cluster: COUNTxCORES, CORES for one node, or some of these + .")
+    ] = "15x256",
+    batch: Annotated[
+        int | None, typer.Option(min=1, help="Trajectories in the step.", show_default="all")
+    ] = None,
+    estimates: Annotated[
+        EstimatesName, typer.Option(help="What policies know of durations.")
+    ] = "learned",
+    seed: Annotated[int, typer.Option(help="Of a built-in workload.")] = 0,
+    seeds: Annotated[
+        str | None, typer.Option(help="Several seeds, as in 0-4 or 1,5,9; figures are means.")
+    ] = None,
+    static_cores: Annotated[
+        int, typer.Option(min=1, help="Cores that a container owns under static.")
+    ] = 3,
+    node_memory: Annotated[str, typer.Option(help="Memory of a node.")] = "2.4TB",
+    open_time: Annotated[str, typer.Option(help="How long an environment takes to open.")] = "0s",
+    output: Annotated[
+        Literal["table", "json"], typer.Option("--output", "-o", help="Print a table or JSON.")
+    ] = "table",
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE.html", help="Write a page with figures.")
+    ] = None,
+    journal: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write every event and its commands (one policy)."),
+    ] = None,
+    write_trace: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the workload as a trace, and simulate nothing."),
+    ] = None,
+) -> None:
+    """Run a step in virtual time under several policies, and compare them with the lower bounds."""
+    policies = list(dict.fromkeys(policy or DEFAULT_POLICIES))
+    for name in policies:
+        policy_named(name)
+    all_seeds = _seeds(seeds) if seeds is not None else (seed,)
+    scenarios = [
+        Scenario(
+            workload=name,
+            seed=all_seeds[0],
+            batch=batch,
+            nodes=nodes,
+            node_memory_mib=size_mib(node_memory, "node-memory"),
+            static_cores=static_cores,
+            open_s=0.0 if open_time in {"0", "0s"} else seconds(open_time, "open-time"),
+            estimates=estimates,
+        )
+        for name in dict.fromkeys(workload)
+    ]
+    if write_trace is not None:
+        _write_trace(scenarios, write_trace)
+        return
+    comparisons = _compare(scenarios, policies, all_seeds, journal)
+    if report is not None:
+        _write(report, [report_of(comparisons)], option="report")
+        Console(stderr=True).print(f"Report: {report}", soft_wrap=True, highlight=False)
+    if output == "json":
+        documents = [comparison.as_json() for comparison in comparisons]
+        print(json.dumps(documents[0] if len(documents) == 1 else documents, indent=2))
+    else:
+        _print_tables(comparisons)
+
+
+def _compare(
+    scenarios: Sequence[Scenario],
+    policies: Sequence[str],
+    seeds: Sequence[int],
+    journal: Path | None,
+) -> list[Comparison]:
+    with _progress(policies, runs=len(scenarios) * len(seeds)) as told:
+        if journal is None:
+            return compared(scenarios, policies, seeds=seeds, progress=told)
+        if len(scenarios) * len(policies) * len(seeds) > 1:
+            raise ConfigError(
+                f"journal={str(journal)!r}: a journal holds one run; give one workload, one "
+                f"--policy and one seed"
+            )
+        if scenarios[0].estimates == "oracle":
+            raise ConfigError(
+                f"journal={str(journal)!r}: a run that was told the true durations cannot be "
+                f"replayed; leave out --estimates oracle"
+            )
+        writer = JournalWriter(journal, Header(policy=policies[0]))
+        try:
+            return compared(
+                scenarios, policies, seeds=seeds, progress=told, observers=[writer.happened]
+            )
+        finally:
+            writer.close()
+
+
+@contextmanager
+def _progress(policies: Sequence[str], *, runs: int) -> Iterator[Callable[[Case, float], None]]:
+    """A bar for every policy, on standard error and only if that is a terminal."""
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bars:
+        rows = {name: bars.add_task(name, total=float(runs)) for name in policies}
+        done: dict[Case, float] = {}
+
+        def told(case: Case, share: float) -> None:
+            bars.advance(rows[case.policy], share - done.get(case, 0.0))
+            done[case] = share
+
+        yield told
+
+
+def _print_tables(comparisons: Sequence[Comparison]) -> None:
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=WIDTH_WITHOUT_TERMINAL)
+    for comparison in comparisons:
+        console.print(said_of(comparison), highlight=False)
+        content = table_of(comparison)
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for i, head in enumerate(content.heads):
+            table.add_column(head, justify="left" if i == 0 else "right", overflow="fold")
+        for row in content.rows:
+            table.add_row(*row, style="dim" if row[0] == BOUND else None)
+        console.print(table)
+
+
+def _write_trace(scenarios: Sequence[Scenario], path: Path) -> None:
+    if len(scenarios) > 1:
+        raise ConfigError(f"write-trace={str(path)!r}: a trace holds one workload; name one")
+    workload, _ = scenarios[0].build()
+    _write(path, write_trace(workload), option="write-trace")
+
+
+def _write(path: Path, parts: Iterable[str], *, option: str) -> None:
+    try:
+        with path.open("w", encoding="utf-8") as file:
+            file.writelines(parts)
+    except OSError as error:
+        raise ConfigError(f"{option}={str(path)!r}: {error.strerror}") from None
+
+
+def _seeds(text: str) -> tuple[int, ...]:
+    """Seeds from `0-4`, `1,5,9`, or both mixed."""
+    found: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise ConfigError(f"seeds={text!r}: give a range as in 0-4, or a list as in 1,5,9")
+        found += range(int(first), int(last if dash else first) + 1)
+    if not found:
+        raise ConfigError(f"seeds={text!r}: the range is empty; give the smaller seed first")
+    return tuple(dict.fromkeys(found))
