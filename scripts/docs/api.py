@@ -6,14 +6,17 @@ import inspect
 import re
 from collections.abc import Iterator
 from enum import Enum
-from typing import Any
+from typing import Any, get_args
 
 import typer
 
 import arl_tangram
 from arl_tangram.cli.main import COMMANDS, build
+from arl_tangram.runtime.requests import CommandOptions
+from arl_tangram.runtime.tangram import FreshOptions
 
-SECTION = re.compile(r"^(Attributes|Args|Raises|Yields|Returns):$", re.MULTILINE)
+SECTION = re.compile(r"(Attributes|Args|Keys|Raises|Yields|Returns):")
+WIDTH = 80
 
 
 def command_line() -> str:
@@ -43,7 +46,7 @@ def _command(name: str, command: Any) -> str:
 
 
 def _argument(parameter: Any) -> str:
-    name = parameter.human_readable_name.strip("[].").upper()
+    name = parameter.metavar or parameter.name.upper()
     dots = "..." if parameter.nargs == -1 else ""
     return f"{name}{dots}" if parameter.required else f"[{name}{dots}]"
 
@@ -64,54 +67,69 @@ def _default(parameter: Any) -> str:
 
 
 def python_api() -> str:
-    """A section for each public class and function, then tables of the other names."""
+    """A section for each public class, then what can be said about a command, then the errors."""
     public = {name: getattr(arl_tangram, name) for name in sorted(arl_tangram.__all__)}
-    errors = {
-        n for n, thing in public.items() if isinstance(thing, type) and issubclass(thing, Exception)
-    }
+    errors = [n for n, thing in public.items() if _is(thing, Exception)]
     sections = [_section(name, thing) for name, thing in public.items() if name not in errors]
-    listed = ", ".join(f"`{name}`" for name in sorted(errors))
-    return "\n\n".join(
-        [*sections, f"## Errors\n\n{listed}: see [Outcomes and errors](outcomes-and-errors.md)."]
-    )
+    sections += [_section("CommandOptions", CommandOptions), _section("FreshOptions", FreshOptions)]
+    listed = ", ".join(f"`{name}`" for name in errors)
+    sections.append(f"## Errors\n\n{listed}: see [Outcomes and errors](outcomes-and-errors.md).")
+    return "\n\n".join(sections)
+
+
+def _is(thing: Any, parent: type) -> bool:
+    return isinstance(thing, type) and issubclass(thing, parent)
 
 
 def _section(name: str, thing: Any) -> str:
-    lines = [f"## `{name}`", ""]
-    if isinstance(thing, type) and issubclass(thing, Enum):
-        return "\n".join([*lines, _docstring(thing), "", ", ".join(f"`{m.value}`" for m in thing)])
-    if not isinstance(thing, type) and not inspect.isfunction(thing):
-        return "\n".join([*lines, f"`{_type_text(thing)}`"])
-    doc = _docstring(thing)
-    lines += [doc, ""] if doc else []
-    if isinstance(thing, type):
-        lines += [f"- `{signature}`: {meaning}" for signature, meaning in _members(thing)]
-    else:
-        lines += ["```text", f"{name}{_signature(thing)}", "```"]
-    return "\n".join(lines).rstrip()
+    paragraphs = [f"## `{name}`"]
+    if _is(thing, Enum):
+        paragraphs += [_docstring(thing), ", ".join(f"`{m.value}`" for m in thing)]
+    elif isinstance(thing, type):
+        paragraphs += [_docstring(thing), _properties(thing), *_methods(thing)]
+    else:  # a name for another type
+        origin = getattr(thing, "__supertype__", None)
+        parts = [origin] if origin else get_args(thing)
+        paragraphs.append(" or ".join(f"`{part.__name__}`" for part in parts))
+    return "\n\n".join(filter(None, paragraphs))
 
 
-def _members(owner: type) -> Iterator[tuple[str, str]]:
+def _properties(owner: type) -> str:
+    rows = []
     for name, member in vars(owner).items():
-        if name.startswith("_"):
-            continue
-        plain = member.__func__ if isinstance(member, classmethod | staticmethod) else member
-        if isinstance(plain, property):
-            yield name, _cell(_first(plain.fget))
-        elif inspect.isfunction(plain):
+        if isinstance(member, property) and not name.startswith("_"):
+            meaning = _cell(inspect.getdoc(member) or "")
+            rows.append(f"- `{name}`: {meaning}" if meaning else f"- `{name}`")
+    return "\n".join(rows)
+
+
+def _methods(owner: type) -> Iterator[str]:
+    """The documented methods; one without a docstring is for other rooms, not for users."""
+    for name, member in vars(owner).items():
+        plain = getattr(member, "__func__", member)
+        if inspect.isfunction(plain) and plain.__doc__ and not name.startswith("_"):
             word = "await " if inspect.iscoroutinefunction(plain) else ""
-            yield f"{word}{name}{_signature(plain)}", _cell(_first(plain))
+            subject = owner.__name__ if plain is not member else owner.__name__.lower()
+            call = f"{word}{subject}.{name}{_signature(plain)}"
+            yield f"### `{owner.__name__}.{name}`\n\n```text\n{call}\n```\n\n{_docstring(plain)}"
 
 
 def _signature(function: Any) -> str:
     shown = inspect.signature(function)
-    parameters = [p for p in shown.parameters.values() if p.name not in ("self", "cls")]
-    text = str(shown.replace(parameters=parameters))
-    return text.replace("'", "").replace("|", "or")
-
-
-def _type_text(thing: Any) -> str:
-    return str(thing).replace("typing.", "").replace("collections.abc.", "").replace("|", "or")
+    words: list[str] = []
+    keywords = False
+    for parameter in list(shown.parameters.values())[1:]:
+        if parameter.kind is parameter.KEYWORD_ONLY and not keywords:
+            keywords = True
+            words.append("*")
+        stars = "**" if parameter.kind is parameter.VAR_KEYWORD else ""
+        default = "" if parameter.default is parameter.empty else f" = {parameter.default!r}"
+        words.append(f"{stars}{parameter.name}: {parameter.annotation}{default}")
+    line = f"({', '.join(words)}) -> {shown.return_annotation}"
+    if len(line) <= WIDTH:
+        return line
+    spread = "".join(f"    {word},\n" for word in words)
+    return f"(\n{spread}) -> {shown.return_annotation}"
 
 
 def _docstring(thing: Any) -> str:
@@ -126,8 +144,8 @@ def _prose(text: str) -> str:
     out: list[str] = []
     inside = False
     for line in text.splitlines():
-        if SECTION.fullmatch(line.strip()) and not line.startswith(" "):
-            out += [f"*{line.strip()}*"[:-2] + "*", ""]
+        if match := SECTION.fullmatch(line):
+            out += [f"*{match[1]}*", ""]
             inside = True
         elif inside and re.match(r"^    \S", line):
             name, _, meaning = line.strip().partition(": ")
@@ -138,10 +156,6 @@ def _prose(text: str) -> str:
             inside = inside and not line.strip()
             out.append(line)
     return "\n".join(out).strip()
-
-
-def _first(thing: Any) -> str:
-    return inspect.cleandoc(getattr(thing, "__doc__", None) or "").split("\n\n", maxsplit=1)[0]
 
 
 def _cell(text: str) -> str:
