@@ -86,13 +86,16 @@ class LocalHost:
     async def open(self, spec: EnvironmentSpec) -> LocalSandbox:
         self._check(spec)
         folder = self._state.folder / spec.id
-        workspace = folder / "workspace"
+        user = self._user if spec.workspace is None else None
+        workspace = folder / "workspace" if spec.workspace is None else spec.workspace.absolute()
         try:
-            workspace.mkdir(parents=True)
+            folder.mkdir(parents=True)
         except FileExistsError as error:
             raise ConfigError(f"id={spec.id!r}: an environment of this name is open") from error
-        if self._user is not None:
-            os.chown(workspace, self._user, self._user)
+        if spec.workspace is None:
+            workspace.mkdir()
+        if user is not None:
+            os.chown(workspace, user, user)
         loop = asyncio.get_running_loop()
         making = loop.run_in_executor(self._offload, self._make_group, spec)
         try:
@@ -110,11 +113,11 @@ class LocalHost:
                 runner=runner,
                 group=group,
                 variables=self._variables(spec, workspace),
-                workspace=self._inside(workspace),
+                workspace=self._inside(spec, workspace),
                 cpu_scale=self._scale,
                 pin=self._pin,
                 limits=self._groups.limits,
-                files=Files(workspace, inside=self._inside(workspace), user=self._user),
+                files=Files(workspace, inside=self._inside(spec, workspace), user=user),
                 offload=self._offload,
                 on_close=self._closed_one(group, folder),
             )
@@ -152,6 +155,8 @@ class LocalHost:
             raise ConfigError(f"memory_mib={spec.memory_mib}: nothing runs in less than 16")
         if spec.pids < 1:
             raise ConfigError(f"pids={spec.pids}: give at least 1")
+        if spec.workspace is not None and not spec.workspace.is_dir():
+            raise ConfigError(f"workspace={str(spec.workspace)!r}: there is no such folder")
         if trouble := namespaces.shut_out(spec.readable, self._state.folder.parent):
             raise ConfigError(trouble)
 
@@ -160,8 +165,10 @@ class LocalHost:
         return self._groups.create(spec.id, memory_bytes=memory, pids=spec.pids)
 
     def _start(self, spec: EnvironmentSpec, folder: Path, workspace: Path) -> Runner:
-        argv = boot.command(user=self._user, alone=self._found.namespaces)
-        if self._found.namespaces:
+        walled = self._walled(spec)
+        user = self._user if spec.workspace is None else None
+        argv = boot.command(user=user, alone=walled)
+        if walled:
             walls = namespaces.arguments(
                 bwrap=self._found.bwrap,
                 workspace=workspace,
@@ -176,7 +183,7 @@ class LocalHost:
             argv,
             program_fd=self._program_fd,
             log=folder / "log",
-            namespaces=self._found.namespaces,
+            namespaces=walled,
         )
 
     def _admit(self, runner: Runner, group: Group, spec: EnvironmentSpec) -> None:
@@ -191,15 +198,20 @@ class LocalHost:
             if self._groups.name == "rlimits":
                 if spec.memory_mib is not None:
                     _limit(pid, resource.RLIMIT_AS, spec.memory_mib * MIB)
-                if self._found.user_namespace:  # counted per namespace, so for it alone
+                if self._found.user_namespace and self._walled(spec):  # counted per namespace, so for it alone
                     _limit(pid, resource.RLIMIT_NPROC, spec.pids)
         except OSError as error:
             raise Unavailable(f"environment {spec.id} could not be limited: {error}") from error
 
-    def _inside(self, workspace: Path) -> str:
-        return namespaces.WORKSPACE if self._found.namespaces else str(workspace)
+    def _walled(self, spec: EnvironmentSpec) -> bool:
+        return self._found.namespaces and spec.workspace is None
+
+    def _inside(self, spec: EnvironmentSpec, workspace: Path) -> str:
+        return namespaces.WORKSPACE if self._walled(spec) else str(workspace)
 
     def _variables(self, spec: EnvironmentSpec, workspace: Path) -> dict[str, str]:
+        if spec.workspace is not None:
+            return {**os.environ, **spec.variables}
         apart = self._found.namespaces
         return {
             "PATH": namespaces.search_path(),

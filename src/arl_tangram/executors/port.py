@@ -23,6 +23,9 @@ class EnvironmentSpec:
         variables: environment variables for every command, on top of the minimal set.
         readable: host paths it may read besides the system, at the same path inside.
         most_cpu_milli: the most CPU all its actions may ever hold together, if known.
+        workspace: a folder of the host to work in, for commands that are trusted: they run as our
+            own user with our own variables and without walls, and only what they use is limited.
+            None means a fresh folder behind walls.
     """
 
     id: str
@@ -32,6 +35,7 @@ class EnvironmentSpec:
     variables: Mapping[str, str] = field(default_factory=dict)
     readable: Sequence[Path] = ()
     most_cpu_milli: int | None = None
+    workspace: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self, Unpack
@@ -129,7 +129,7 @@ class Tangram:
         cpus: float | None = None,
         memory: Size | None = None,
         policy: str | Policy = "inflight",
-        require: Sequence[str] | None = None,
+        require: str | Collection[str] | None = None,
         unit: float | None = None,
         journal: str | Path | None = None,
         profile: str | Path | None = None,
@@ -143,7 +143,8 @@ class Tangram:
                 than cores makes each a quota of a part of a core.
             memory: how much all environments may hold together; all there is by default.
             policy: the name of a policy, or a policy.
-            require: capabilities without which it raises instead of doing with less.
+            require: what must be guaranteed, such as ``"cpu"``, ``["memory", "files"]`` or
+                ``"all"``; it raises `Unavailable` instead of doing with less.
             unit: how many cores a unit is; 1 unless `cpus` says otherwise.
             journal: a file for every scheduling event; it is overwritten.
             profile: a file with what was learned about durations, read now and written at the end.
@@ -225,6 +226,7 @@ class Tangram:
         readable: Sequence[str | Path] = (),
         pids: int = 1024,
         cpus: float | None = None,
+        workspace: str | Path | None = None,
         priority: int = 0,
     ) -> Environment:
         """An environment; open it with ``async with``, or await it.
@@ -239,6 +241,8 @@ class Tangram:
             readable: paths of this machine it may read.
             pids: the most processes and threads it may have at once.
             cpus: cores it owns for life; its commands share them and take no others.
+            workspace: a folder of this machine to work in, for commands you trust: they run as you,
+                with your variables and your network, and only what they use is limited.
             priority: environments of a higher one are placed first.
         """
         intake = self._ready
@@ -261,6 +265,7 @@ class Tangram:
             variables=variables_of(variables or {}),
             readable=[Path(path) for path in readable],
             most_cpu_milli=milli or intake.most_milli,
+            workspace=None if workspace is None else Path(workspace),
         )
         place = SandboxPlace(environment, spec, hosts=self._hosts, driver=intake.driver)
         return Environment(place, intake=intake, step=None if step is None else str(step))
