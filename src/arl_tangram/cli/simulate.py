@@ -19,12 +19,14 @@ from ..runtime.journal import Header, JournalWriter
 from ..runtime.units import seconds, size_mib
 from ..sim.case import Case, EstimatesName, Scenario
 from ..sim.comparison import Comparison, compared
+from ..sim.page import TableOf
 from ..sim.report import BOUND, said_of, table_of
 from ..sim.report import report as report_of
 from ..sim.trace import write_trace
 
 DEFAULT_POLICIES = ("static", "tangram", "inflight")
 WIDTH_WITHOUT_TERMINAL = 160
+SPARED_FIRST = ("at work", "core hours held", "cores at work", "p50", "run", "queue", "p99")
 
 
 def simulate(
@@ -164,12 +166,33 @@ def _print_tables(comparisons: Sequence[Comparison]) -> None:
     for comparison in comparisons:
         console.print(said_of(comparison), highlight=False)
         content = table_of(comparison)
+        shown = _fitting(content, width=console.width)
         table = Table(box=None, pad_edge=False, header_style="bold")
-        for i, head in enumerate(content.heads):
-            table.add_column(head, justify="left" if i == 0 else "right", overflow="fold")
+        for i in shown:
+            table.add_column(
+                content.heads[i],
+                justify="right" if i else "left",
+                vertical="bottom",
+                width=_width(content, i),
+            )
         for row in content.rows:
-            table.add_row(*row, style="dim" if row[0] == BOUND else None)
+            table.add_row(*(row[i] for i in shown), style="dim" if row[0] == BOUND else None)
         console.print(table)
+
+
+def _fitting(content: TableOf, *, width: int) -> list[int]:
+    """The columns that a line of this width has room for, the least telling left out first."""
+    shown = list(range(len(content.heads)))
+    for spared in SPARED_FIRST:
+        if sum(_width(content, i) + 2 for i in shown) - 2 <= width:
+            break
+        shown = [i for i in shown if content.heads[i] != spared]
+    return shown
+
+
+def _width(content: TableOf, column: int) -> int:
+    words = content.heads[column].split()
+    return max(map(len, [*words, *(row[column] for row in content.rows)]))
 
 
 def _write_trace(scenarios: Sequence[Scenario], path: Path) -> None:

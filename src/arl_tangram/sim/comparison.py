@@ -62,10 +62,20 @@ class Comparison:
         return fmean(getattr(measures, figure) for measures in self.measures[policy])
 
     def gain(self, policy: str, figure: str, *, over: str = STATIC) -> float | None:
-        """How many times smaller a figure is than under `over`; None if that was not simulated."""
-        if over not in self.measures:
+        """How many times smaller a figure is than under `over`.
+
+        None if `over` was not simulated, or if under either some trajectories did not run at all,
+        so that the figures are not of the same work.
+        """
+        if over not in self.measures or self.aborted(policy) or self.aborted(over):
             return None
-        return self.mean(over, figure) / (self.mean(policy, figure) or float("nan"))
+        return _ratio(self.mean(over, figure), self.mean(policy, figure))
+
+    def step_over_bound(self, policy: str) -> float | None:
+        """The step time as a multiple of its bound; None if not all of the step ran."""
+        return (
+            None if self.aborted(policy) else _ratio(self.mean(policy, "step_s"), self.step_bound_s)
+        )
 
     def act_quantiles_s(self, policy: str) -> Curve:
         """The distribution of ACT: its quantiles, each as the mean over the seeds."""
@@ -110,7 +120,7 @@ class Comparison:
         return {
             "actions": actions[0] if len(actions) == 1 else fmean(actions),
             **{figure: self.mean(policy, figure) for figure in FIGURES},
-            "step_over_bound": self.mean(policy, "step_s") / (self.step_bound_s or float("nan")),
+            "step_over_bound": self.step_over_bound(policy),
             "aborted_trajectories": self.aborted(policy),
             "outcomes": {
                 name: sum(measures.outcomes.get(name, 0) for measures in all_measures)
@@ -125,6 +135,10 @@ class Comparison:
         tables = [measures.act_mean_by_kind_s for measures in self.measures[policy]]
         kinds = sorted({kind for table in tables for kind in table})
         return {kind: fmean(t[kind] for t in tables if kind in t) for kind in kinds}
+
+
+def _ratio(figure: float, other: float) -> float | None:
+    return figure / other if other else None
 
 
 def compared(
