@@ -27,10 +27,10 @@ def own_folders() -> dict[str, Path]:
         left, _, right = line.partition(" - ")
         kind, _, options = right.split(" ", 2)
         if kind == "cgroup":
-            root, point = left.split()[3:5]
+            root, where = left.split()[3:5]
             for name in options.split(","):
                 if name in LIMITS:
-                    mounts[name] = Path(point), root
+                    mounts[name] = Path(where), root
     folders = {}
     for line in Path("/proc/self/cgroup").read_text().splitlines():
         _, names, path = line.split(":", 2)

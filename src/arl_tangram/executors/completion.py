@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from dataclasses import dataclass
 
 from ..core.model import Outcome, Seconds
 from .inside import frames
@@ -13,36 +14,40 @@ _WORDS_OF_WANT = (b"MemoryError", b"Cannot allocate memory", b"std::bad_alloc", 
 KILLED_STATUS = 128 + signal.SIGKILL
 
 
-def conclude(
-    report: Report | None,
-    invocation: Invocation,
-    *,
-    stopped: Outcome | None,
-    environment_died: bool,
-    oom_kills: int,
-    peak: int,
-    memory_limited: bool,
-    memory_mib: int | None,
-) -> Completion:
-    """How the command ended.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Circumstances:
+    """What the host knows about a command's end besides its warden's report.
 
-    Args:
-        report: what the warden said; None when the warden was lost.
+    Attributes:
         stopped: why it was told to end, if it was.
+        warden_trouble: how its warden broke down, if it did.
         environment_died: whether the whole environment is gone.
         oom_kills: how many processes were killed for want of memory while it ran.
         peak: the most bytes the environment held; 0 if unknown.
         memory_limited: whether the kernel limits the environment's memory as a whole.
+        memory_mib: the environment's memory limit, if it has one.
     """
+
+    stopped: Outcome | None
+    environment_died: bool
+    warden_trouble: str
+    oom_kills: int
+    peak: int
+    memory_limited: bool
+    memory_mib: int | None
+
+
+def conclude(report: Report | None, invocation: Invocation, around: Circumstances) -> Completion:
+    """How the command ended; `report` is None when its warden was lost."""
     if report is None:
-        return _lost(stopped, environment_died, oom_kills, peak, memory_mib, invocation)
+        return _lost(invocation, around)
     stdout, cut_out = join(report.stdout, report.stdout_bytes)
     stderr, cut_err = join(report.stderr, report.stderr_bytes)
-    outcome, reason = _judge(report, invocation, stopped)
-    if outcome is Outcome.FAILED and memory_mib is not None:
-        wanting = not memory_limited and any(w in stderr[-4096:] for w in _WORDS_OF_WANT)
-        if oom_kills > 0 or wanting:
-            outcome, reason = Outcome.OUT_OF_MEMORY, _memory_reason(memory_mib, peak)
+    outcome, reason = _judge(report, invocation, around.stopped)
+    if outcome is Outcome.FAILED and around.memory_mib is not None:
+        wanting = not around.memory_limited and any(w in stderr[-4096:] for w in _WORDS_OF_WANT)
+        if around.oom_kills > 0 or wanting:
+            outcome, reason = Outcome.OUT_OF_MEMORY, _memory_reason(around.memory_mib, around.peak)
     if report.flags & frames.UNKILLABLE:
         reason += "; some of its processes could not be ended"
     return Completion(
@@ -56,7 +61,7 @@ def conclude(
         reason=reason,
         run_s=report.run_us / 1e6,
         cpu_s=report.cpu_us / 1e6,
-        peak_memory_bytes=peak or report.maxrss_kib * 1024,
+        peak_memory_bytes=around.peak or report.maxrss_kib * 1024,
         state_survived=not report.flags & frames.SHELL_LOST,
     )
 
@@ -82,30 +87,24 @@ def _ordered(stopped: Outcome | None, invocation: Invocation) -> tuple[Outcome, 
     return Outcome.CANCELLED, "was told to stop"
 
 
-def _lost(
-    stopped: Outcome | None,
-    environment_died: bool,
-    oom_kills: int,
-    peak: int,
-    memory_mib: int | None,
-    invocation: Invocation,
-) -> Completion:
-    survived = not environment_died
-    if oom_kills > 0 and memory_mib is not None:
-        outcome, reason = Outcome.OUT_OF_MEMORY, _memory_reason(memory_mib, peak)
-    elif stopped is not None:
-        outcome, reason = _ordered(stopped, invocation)
+def _lost(invocation: Invocation, around: Circumstances) -> Completion:
+    if around.oom_kills > 0 and around.memory_mib is not None:
+        outcome, reason = Outcome.OUT_OF_MEMORY, _memory_reason(around.memory_mib, around.peak)
+    elif around.stopped is not None:
+        outcome, reason = _ordered(around.stopped, invocation)
         reason += "; it did not let go, so its environment was ended"
-    elif environment_died:
+    elif around.environment_died:
         outcome, reason = Outcome.LOST, "its environment ended under it"
+    elif around.warden_trouble:
+        outcome, reason = Outcome.LOST, f"its warden broke down: {around.warden_trouble}"
     else:
         outcome, reason = Outcome.FAILED, "it killed the process that watched over it"
     return Completion(
         outcome=outcome,
         exit_code=None if outcome is Outcome.LOST else KILLED_STATUS,
         reason=reason,
-        peak_memory_bytes=peak,
-        state_survived=survived,
+        peak_memory_bytes=around.peak,
+        state_survived=not around.environment_died,
     )
 
 

@@ -127,7 +127,7 @@ class LocalSandbox:
         """End a warden and everything it answers for."""
         self._wake()
         if warden.alive and not self._runner.died:
-            warden.order("end")
+            warden.tell("end")
             await asyncio.wait([warden.gone], timeout=ANSWER_S)
         warden.close()
 
@@ -141,9 +141,7 @@ class LocalSandbox:
     ) -> Completion:
         """See a command through from its grant to its end.
 
-        Args:
-            take: finds the warden that is to do it.
-            order: gives that warden the order.
+        `take` finds the warden that is to do it, `order` gives that warden the order.
         """
         self._admit(run_id, run)
         try:
@@ -161,7 +159,7 @@ class LocalSandbox:
             run.grant = grant
             self._apply_grants()
             if run.pinned and run.warden and grant.cores:
-                run.warden.pin(tuple(grant.cores))
+                run.warden.tell("pin", grant.cores)
 
     def stop(self, run_id: str) -> None:
         if run := self._runs.get(run_id):
@@ -246,12 +244,15 @@ class LocalSandbox:
         return completion.conclude(
             report,
             run.invocation,
-            stopped=run.stopped,
-            environment_died=self._runner.died,
-            oom_kills=kills,
-            peak=peak,
-            memory_limited="memory" in self._limits,
-            memory_mib=limit,
+            completion.Circumstances(
+                stopped=run.stopped,
+                environment_died=self._runner.died,
+                warden_trouble=warden.trouble,
+                oom_kills=kills,
+                peak=peak,
+                memory_limited="memory" in self._limits,
+                memory_mib=limit,
+            ),
         )
 
     def _give_back(self, run: Run) -> None:
@@ -283,7 +284,7 @@ class LocalSandbox:
         if run.stopped is None:
             run.stopped = why
             if run.warden:
-                run.warden.kill()
+                run.warden.tell("kill")
                 later = self._loop.call_later(ANSWER_S, self._end_from_outside, run)
                 run.timers.append(later)
 

@@ -6,7 +6,7 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ..errors import RequestError
@@ -61,7 +61,7 @@ class Files:
                     raise RequestError(f"path={path!r}: it grows while it is read")
             return b"".join(parts)
 
-    def list(self, path: str) -> list[FileEntry]:
+    def list(self, path: str) -> Sequence[FileEntry]:
         """What a folder holds, sorted by name; links are listed as what they are, not followed."""
         with self._folder(path) as fd, os.scandir(fd) as entries:
             found = []
@@ -181,7 +181,7 @@ class Files:
         """Follow a path one checked step at a time, as a program inside would see it."""
         stack = [os.dup(self._root)]
         links, name = 0, "."
-        steps = self._steps(path, path)[::-1]
+        steps = [*self._steps(path, path)]
         try:
             while steps:
                 step = steps.pop()
@@ -204,20 +204,21 @@ class Files:
                 if target.startswith("/"):
                     while len(stack) > 1:
                         os.close(stack.pop())
-                steps += self._steps(target, path)[::-1]
+                steps += self._steps(target, path)
             yield stack[-1], name
         finally:
             for fd in stack:
                 os.close(fd)
 
-    def _steps(self, path: str, asked: str) -> list[str]:
+    def _steps(self, path: str, asked: str) -> Sequence[str]:
+        """The parts of a path, last first."""
         if "\0" in path:
             raise RequestError(f"path={asked!r}: a path holds no zero byte")
         if path.startswith("/"):
             if path != self._inside and not path.startswith(f"{self._inside}/"):
                 raise PermissionError(errno.EACCES, "it leads out of the workspace", asked)
             path = path[len(self._inside) :]
-        return [step for step in path.split("/") if step not in ("", ".")]
+        return [step for step in reversed(path.split("/")) if step not in ("", ".")]
 
     def _enter(self, folder: int, name: str, *, make: bool) -> int:
         if make:

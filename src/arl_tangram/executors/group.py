@@ -94,7 +94,7 @@ class NoGroups:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def create(self, name: str, *, memory_bytes: int | None, pids: int | None) -> Group:  # noqa: ARG002
+    def create(self, name: str, *, memory_bytes: int | None, pids: int | None) -> Group:
         return NoGroup()
 
     def close(self) -> None: ...

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import re
 import resource
 import shutil
-import socket
 import sys
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -61,11 +61,16 @@ class LocalHost:
         self._found.require(require)
         self._pin = pin and cpu_scale == 1
         self._user = probe.command_user()
-        self._state = State(Path(state_dir) if state_dir else default_folder())
+        self._state = State(
+            Path(state_dir) if state_dir else default_folder(),
+            passable=self._user is not None and not self._found.namespaces,
+        )
         self._groups = self._found.groups
         self._offload = ThreadPoolExecutor(4, thread_name_prefix="tangram-host")
         self._sandboxes: dict[str, LocalSandbox] = {}
         self._removals: set[asyncio.Future[None]] = set()
+        self._names: set[str] = set()
+        self._numbers = itertools.count()
         self._closed = False
         program = self._state.folder / "program"
         program.write_bytes(boot.program())
@@ -85,22 +90,22 @@ class LocalHost:
 
     async def open(self, spec: EnvironmentSpec) -> LocalSandbox:
         self._check(spec)
-        folder = self._state.folder / spec.id
+        # Numbered, since the remains of one of the same name may still be on their way out.
+        folder = self._state.folder / f"{next(self._numbers)}-{spec.id}"
         user = self._user if spec.workspace is None else None
         workspace = folder / "workspace" if spec.workspace is None else spec.workspace.absolute()
-        try:
-            folder.mkdir(parents=True)
-        except FileExistsError as error:
-            raise ConfigError(f"id={spec.id!r}: an environment of this name is open") from error
+        folder.mkdir()
         if spec.workspace is None:
             workspace.mkdir()
+        self._names.add(spec.id)
         if user is not None:
             os.chown(workspace, user, user)
         loop = asyncio.get_running_loop()
-        making = loop.run_in_executor(self._offload, self._make_group, spec)
+        making = loop.run_in_executor(self._offload, self._make_group, spec, folder.name)
         try:
             runner = self._start(spec, folder, workspace)
         except OSError as error:
+            self._names.discard(spec.id)
             group = await making
             await loop.run_in_executor(self._offload, self._remove, group, folder)
             raise Unavailable(f"environment {spec.id} could not be started: {error}") from error
@@ -126,6 +131,7 @@ class LocalHost:
             if sandbox is not None:
                 await sandbox.close()
             else:
+                self._names.discard(spec.id)
                 await runner.end()
                 await loop.run_in_executor(self._offload, self._remove, await making, folder)
             if isinstance(error, TimeoutError):
@@ -151,6 +157,8 @@ class LocalHost:
             raise Unavailable("the host is closed")
         if not _NAME.fullmatch(spec.id) or spec.id in (".", "..", "etc", "program"):
             raise ConfigError(f"id={spec.id!r}: use up to 100 letters, digits and '._-'")
+        if spec.id in self._names:
+            raise ConfigError(f"id={spec.id!r}: an environment of this name is open")
         if spec.memory_mib is not None and spec.memory_mib < 16:
             raise ConfigError(f"memory_mib={spec.memory_mib}: nothing runs in less than 16")
         if spec.pids < 1:
@@ -160,9 +168,9 @@ class LocalHost:
         if trouble := namespaces.shut_out(spec.readable, self._state.folder.parent):
             raise ConfigError(trouble)
 
-    def _make_group(self, spec: EnvironmentSpec) -> Group:
+    def _make_group(self, spec: EnvironmentSpec, name: str) -> Group:
         memory = None if spec.memory_mib is None else spec.memory_mib * MIB
-        return self._groups.create(spec.id, memory_bytes=memory, pids=spec.pids)
+        return self._groups.create(name, memory_bytes=memory, pids=spec.pids)
 
     def _start(self, spec: EnvironmentSpec, folder: Path, workspace: Path) -> Runner:
         walled = self._walled(spec)
@@ -198,7 +206,8 @@ class LocalHost:
             if self._groups.name == "rlimits":
                 if spec.memory_mib is not None:
                     _limit(pid, resource.RLIMIT_AS, spec.memory_mib * MIB)
-                if self._found.user_namespace and self._walled(spec):  # counted per namespace, so for it alone
+                # Counted per user namespace, so where it has one, for it alone.
+                if self._found.user_namespace and self._walled(spec):
                     _limit(pid, resource.RLIMIT_NPROC, spec.pids)
         except OSError as error:
             raise Unavailable(f"environment {spec.id} could not be limited: {error}") from error
@@ -216,7 +225,7 @@ class LocalHost:
         return {
             "PATH": namespaces.search_path(),
             "HOME": namespaces.HOME if apart else str(workspace),
-            "TMPDIR": "/tmp" if apart else str(workspace),  # noqa: S108  its own, if apart
+            "TMPDIR": namespaces.TMP if apart else str(workspace),
             "USER": "user",
             "LOGNAME": "user",
             "SHELL": "/bin/sh",
@@ -231,6 +240,7 @@ class LocalHost:
     def _closed_one(self, group: Group, folder: Path):  # type: ignore[no-untyped-def]  # noqa: ANN202
         def closed(sandbox: LocalSandbox) -> None:
             self._sandboxes.pop(sandbox.spec.id, None)
+            self._names.discard(sandbox.spec.id)
             loop = asyncio.get_running_loop()
             removal = loop.run_in_executor(self._offload, self._remove, group, folder)
             self._removals.add(removal)

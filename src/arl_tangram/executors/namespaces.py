@@ -12,6 +12,7 @@ from . import boot
 
 WORKSPACE = "/workspace"
 HOME = "/home/user"
+TMP = "/tmp"  # noqa: S108  a file system of its own
 SYSTEM = ("/usr", "/opt")
 LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 # What programs need of /etc to run at all; nothing in it is secret.
@@ -91,9 +92,7 @@ def arguments(
 ) -> list[str]:
     """The command line of bubblewrap, up to the program that is to be the first process.
 
-    Args:
-        user_namespace: whether it needs one of its own: always without root.
-        info_fd: where it reports the first process's id.
+    A user namespace is always needed without root. The first process's id is reported to `info_fd`.
     """
     line = [bwrap, "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
     line += ["--die-with-parent", "--as-pid-1", "--hostname", "environment"]
@@ -116,7 +115,7 @@ def arguments(
             line += ["--symlink", str(path.readlink()).lstrip("/"), str(path)]
         elif path.is_dir():
             line += ["--ro-bind", str(path), str(path)]
-    line += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", HOME]
+    line += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", TMP, "--tmpfs", HOME]
     shown = (*interpreter_folders(), *readable)
     # Left to itself, bubblewrap makes the folders above so that only root may pass them.
     for above in dict.fromkeys(p for path in shown for p in reversed(path.parents) if p.name):

@@ -74,7 +74,9 @@ class Found:
         """Raise `Unavailable` unless all of these are in force."""
         if names is None:
             return
-        wanted = set(GUARANTEES) if names == "all" else {names} if isinstance(names, str) else names
+        wanted = {names} if isinstance(names, str) else set(names)
+        if "all" in wanted:
+            wanted = set(GUARANTEES)
         for name in wanted:
             if name not in GUARANTEES:
                 raise ConfigError(f"require={name!r}: use {', '.join(GUARANTEES)} or 'all'")
@@ -165,7 +167,7 @@ def _find_walls(isolation: str) -> tuple[str, bool, str]:
 def _find_groups(enforcement: str) -> tuple[Groups, str]:
     """The groups of the chosen rung, and why no stronger one is used."""
     makers: tuple[tuple[str, _Maker], ...] = (("cgroup-v2", V2Groups), ("cgroup-v1", V1Groups))
-    troubles = []
+    troubles: list[str] = []
     for name, make in makers:
         if enforcement not in ("auto", name):
             continue

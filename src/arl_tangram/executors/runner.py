@@ -8,7 +8,7 @@ import fcntl
 import os
 import signal
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from .boot import CONTROL_FD, PROGRAM_FD
@@ -30,9 +30,7 @@ class Runner:
         on_death: called once when it does.
     """
 
-    def __init__(
-        self, argv: Sequence[str], *, program_fd: int, log: Path, namespaces: bool
-    ) -> None:
+    def __init__(self, argv: list[str], *, program_fd: int, log: Path, namespaces: bool) -> None:
         self._loop = asyncio.get_running_loop()
         self._log = log
         self._namespaces = namespaces

@@ -20,11 +20,15 @@ def default_folder() -> Path:
 class State:
     """One host's part of a state folder.
 
+    Args:
+        parent: the state folder; made if it is not there.
+        passable: whether other users' programs must be able to work below it.
+
     Attributes:
         folder: this host's own, below the given one; gone after `close`.
     """
 
-    def __init__(self, parent: Path) -> None:
+    def __init__(self, parent: Path, *, passable: bool = False) -> None:
         parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = parent.lstat()
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
@@ -33,7 +37,10 @@ class State:
             if owner.is_stray(entry.name):
                 shutil.rmtree(entry, ignore_errors=True)
         self.folder = parent.resolve() / owner.new_name()
-        self.folder.mkdir(mode=0o711)
+        self.folder.mkdir(mode=0o700)
+        if passable:
+            for folder in (parent, self.folder):
+                folder.chmod(folder.stat().st_mode | 0o011)
 
     def close(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -38,15 +38,30 @@ class Report(NamedTuple):
         """Raises `ValueError` when the payload is not a report."""
         if len(payload) < _NUMBERS.size:
             raise ValueError("a report is too short")
-        *numbers, a, b, c, d, e = _NUMBERS.unpack_from(payload)
-        if min(a, b, c, d, e) < 0 or _NUMBERS.size + a + b + c + d + e != len(payload):
+        numbers = _NUMBERS.unpack_from(payload)
+        lengths = numbers[-frames.TEXTS :]
+        if min(lengths) < 0 or _NUMBERS.size + sum(lengths) != len(payload):
             raise ValueError("a report's texts do not add up")
         texts, at = [], _NUMBERS.size
-        for length in (a, b, c, d, e):
+        for length in lengths:
             texts.append(payload[at : at + length])
             at += length
         reason = texts[4].decode(errors="replace")
-        return cls(*numbers, (texts[0], texts[1]), (texts[2], texts[3]), reason)
+        kind, serial, status, flags, run_us, cpu_us, maxrss, out, err = numbers[: -frames.TEXTS]
+        return cls(
+            kind=kind,
+            serial=serial,
+            status=status,
+            flags=flags,
+            run_us=run_us,
+            cpu_us=cpu_us,
+            maxrss_kib=maxrss,
+            stdout_bytes=out,
+            stderr_bytes=err,
+            stdout=(texts[0], texts[1]),
+            stderr=(texts[2], texts[3]),
+            reason=reason,
+        )
 
 
 class Warden:
@@ -56,6 +71,7 @@ class Warden:
         ready: done when it has said hello; its result is False if it never did.
         gone: done when it has ended.
         alive: whether it can still be talked to.
+        trouble: what went wrong in it, if it broke down by itself.
     """
 
     def __init__(self, sock: socket.socket, *, on_end: Callable[[Warden], None]) -> None:
@@ -63,6 +79,7 @@ class Warden:
         self.ready: asyncio.Future[bool] = self._loop.create_future()
         self.gone: asyncio.Future[None] = self._loop.create_future()
         self.alive = True
+        self.trouble = ""
         self._on_end = on_end
         self._serial = 0
         self._report: asyncio.Future[Report | None] | None = None
@@ -93,13 +110,9 @@ class Warden:
             self._report.set_result(None)
         return self._report
 
-    def kill(self) -> None:
-        """End the running command and all it has started."""
-        self._channel.send(frames.to_warden(("kill", self._serial)))
-
-    def pin(self, cores: tuple[int, ...]) -> None:
-        """Move the running command to these cores."""
-        self._channel.send(frames.to_warden(("pin", self._serial, cores)))
+    def tell(self, verb: str, *fields: object) -> None:
+        """Say something about the running order; it is not answered."""
+        self._channel.send(frames.to_warden((verb, self._serial, *fields)))
 
     def close(self) -> None:
         """Let go of it; what waits for it is told that it is lost."""
@@ -116,6 +129,8 @@ class Warden:
         if report.kind == frames.HELLO:
             if not self.ready.done():
                 self.ready.set_result(True)
+        elif report.kind == frames.CRASHED:
+            self.trouble = report.reason
         elif report.serial == self._serial and self._report and not self._report.done():
             self._report.set_result(report)
 

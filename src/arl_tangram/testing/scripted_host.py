@@ -77,7 +77,10 @@ class _Run:
         self._began = self._since = self._loop.time()
         self._timer: asyncio.TimerHandle | None = None
         self._deadline = invocation.timeout_s and self._loop.call_later(
-            invocation.timeout_s, self.end, Outcome.TIMED_OUT, "ran into its time limit"
+            invocation.timeout_s,
+            self.end,
+            Outcome.TIMED_OUT,
+            f"ran into its time limit of {invocation.timeout_s:g} s",
         )
         self._plan()
 
@@ -91,9 +94,7 @@ class _Run:
 
     def end(self, outcome: Outcome, reason: str) -> None:
         """End it before its time, with what it has printed."""
-        self.finish(
-            replace(self._script.completion, outcome=outcome, exit_code=137, reason=reason)
-        )
+        self.finish(replace(self._script.completion, outcome=outcome, exit_code=137, reason=reason))
 
     def finish(self, completion: Completion) -> None:
         if not self.ended.done():

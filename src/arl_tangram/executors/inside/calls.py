@@ -1,6 +1,6 @@
 """The system calls that Python has no name for."""
 
-# ruff: noqa: SIM105, SLF001, ARG005, TRY300 -- no contextlib here; these names are what there is
+# ruff: noqa: SLF001 -- no contextlib here; these names are what there is
 
 import _ctypes
 import posix

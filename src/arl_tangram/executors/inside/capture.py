@@ -1,7 +1,5 @@
 """What a command printed, in bounded memory: the head and the tail, and how much it was."""
 
-# ruff: noqa: SIM105, SLF001, ARG005, TRY300 -- no contextlib here; these names are what there is
-
 import posix
 
 CHUNK = 65536

@@ -1,19 +1,18 @@
 """The first process of an environment: reaps what nobody else does and makes wardens."""
 
-# ruff: noqa: SIM105, SLF001, ARG005, TRY300 -- no contextlib here; these names are what there is
-
 import _signal  # type: ignore[import-not-found]
 import _socket
 import posix
 import select
 import sys
 
-from arl_tangram.executors.inside import calls, tree
+from arl_tangram.executors.inside import calls, frames, tree
 from arl_tangram.executors.inside.spawn import Spawner
 from arl_tangram.executors.inside.warden import Gone, Warden
 
 CONTROL = 3
 NAME = b"tangram-init"
+TMP, SHM = "/tmp", "/dev/shm"  # noqa: S108  new file systems of this environment
 
 
 class First:
@@ -35,7 +34,7 @@ class First:
         calls.prctl(calls.PR_SET_CHILD_SUBREAPER, 1)
         calls.prctl(calls.PR_SET_DUMPABLE, 0)
         if self._alone:
-            for folder, mode in (("/tmp", 0o1777), ("/dev/shm", 0o1777), ("/home/user", 0o777)):
+            for folder, mode in ((TMP, 0o1777), (SHM, 0o1777), ("/home/user", 0o777)):
                 posix.chmod(folder, mode)  # they are new, and ours
         posix.chdir("/")
         posix.umask(0o022)
@@ -94,7 +93,13 @@ class First:
         except OSError:
             oom = -1
         calls.prctl(calls.PR_SET_DUMPABLE, 0)
-        Warden(_socket.socket(fileno=fd), Spawner(self._user, oom)).serve()
+        sock = _socket.socket(fileno=fd)
+        try:
+            Warden(sock, Spawner(self._user, oom)).serve()
+        except Exception as error:
+            text = f"{type(error).__name__}: {error}".encode(errors="replace")
+            sock.sendall(frames.to_host([frames.CRASHED], [b"", b"", b"", b"", text]))
+            raise
 
     def _reap(self) -> None:
         try:

@@ -1,6 +1,5 @@
 """A resident shell under a warden: commands go in one at a time, and each one's end comes out."""
 
-# ruff: noqa: SIM105 -- no contextlib here
 import posix
 import select
 import time
@@ -9,20 +8,25 @@ from arl_tangram.executors.inside import frames, tree
 from arl_tangram.executors.inside.capture import Capture
 from arl_tangram.executors.inside.warden import Warden
 
-SETTLE_S = 0.1
+SETTLE_S = 0.5
 """How long a shell may take to come back after what it waited for was killed."""
 KEPT = 1 << 20
+SIGUSR1, SIGCONT = 10, 18
 
-# A command comes by a file, since a shell reads a pipe byte by byte. That it is there, and how it
-# ended, is told by pipes that the command itself does not hold.
-BASH = (
-    b"while IFS= read -r -u 250 _; do IFS= read -r -d '' -u 251 __arl || :;"
-    b' eval "$__arl" <&252 249>&- 250<&- 251<&- 252<&-; printf "%d\\n" $? >&249; done'
-)
-PLAIN = (
-    b"while read -r _ <&7; do"
-    b' command . /proc/self/fd/8 <&9 6>&- 7<&- 9<&-; printf "%d\\n" $? >&6; done'
-)
+# A command comes by a file, since a shell reads a pipe byte by byte; a pipe tells that it is there,
+# and another how it ended.
+#
+# A shell cannot be told to drop the command it is in the middle of. So when one is to be ended,
+# the shell writes down its variables, functions and options and starts itself anew with them; its
+# directory and exported variables stay by themselves.
+BASH = rb"""
+trap '{ declare -p; declare -f; set +o; shopt -p; } >&253 2>/dev/null
+ exec "$BASH" --norc --noprofile -c "$BASH_EXECUTION_STRING" bash again' USR1
+if [ "$1" = again ]; then . /proc/self/fd/253 2>/dev/null; shift; echo 137 >&249; fi
+while IFS= read -r -u 250 _; do IFS= read -r -d '' -u 251 __arl || :
+ eval "$__arl" <&252
+ echo $? >&249; done"""
+PLAIN = b"""while read -r _ <&7; do command . /proc/self/fd/8 <&9; echo $? >&6; done"""
 
 
 class Shell:
@@ -33,19 +37,21 @@ class Shell:
 
     def __init__(self, warden: Warden, path: bytes, env: dict[bytes, bytes], cwd: bytes) -> None:
         bash = path.endswith(b"bash")
-        numbers = (249, 250, 251, 252) if bash else (6, 7, 8, 9)
+        numbers = (249, 250, 251, 252, 253) if bash else (6, 7, 8, 9, 5)
         options = [b"--norc", b"--noprofile"] if bash else []
         self._warden = warden
         self._out, self._err = Capture(KEPT), Capture(KEPT)
         self._ends, said = posix.pipe2(posix.O_CLOEXEC)
+        posix.set_blocking(self._ends, False)
         told, self._tells = posix.pipe2(posix.O_CLOEXEC)
         self._text = posix.memfd_create("command", posix.MFD_CLOEXEC)
         self._input = posix.memfd_create("input", posix.MFD_CLOEXEC)
-        posix.fchmod(self._text, 0o644)
+        self._state = posix.memfd_create("state", posix.MFD_CLOEXEC)
+        self._restores = bash
         nothing = posix.open("/dev/null", posix.O_RDONLY | posix.O_CLOEXEC)
-        inherited = zip((said, told, self._text, self._input), numbers, strict=True)
+        inherited = zip((said, told, self._text, self._input, self._state), numbers, strict=True)
         self._pid = warden.start(
-            [path, *options, b"-c", BASH if bash else PLAIN],
+            [path, *options, b"-c", BASH if bash else PLAIN, path],
             env,
             cwd,
             [(nothing, 0), (self._out.writing, 1), (self._err.writing, 2), *inherited],
@@ -72,7 +78,7 @@ class Shell:
                     pass  # meant for a command that has ended
         self._warden.linger({self._out.reading: self._out, self._err.reading: self._err})
 
-    def _run(
+    def _run(  # noqa: PLR0917  an order has these parts
         self,
         serial: int,
         text: bytes,
@@ -92,21 +98,22 @@ class Shell:
             warden.pin_running(cores)
         _fill(self._text, text)
         _fill(self._input, stdin or b"")
+        self._last_status()
         status, flags = None, 0
         try:
             posix.write(self._tells, b"\n")
             status, flags = self._watch(serial, before, idle_s)
         except BrokenPipeError:
-            warden.reap()
+            pass  # it has closed its end, on its own or because a command told it to
+        if status is None:
+            self._end_shell(before)
+            status = warden.status if warden.status is not None else 137
+            flags |= frames.SHELL_LOST
         run_us = int((time.monotonic() - began) * 1e6)
         self._out.drain()
         self._err.drain()
-        if status is None:
-            status = warden.status if warden.status is not None else 137
-            flags |= frames.SHELL_LOST
         warden.reap()
-        left = frozenset(tree.descendants(posix.getpid())) - {self._pid}
-        if left:
+        if tree.living([p for p in tree.descendants(posix.getpid()) if p != self._pid]):
             flags |= frames.LEFT
         warden.report(serial, status, flags, run_us, self._out, self._err)
         return not flags & frames.SHELL_LOST
@@ -118,7 +125,7 @@ class Shell:
         warden, flags = self._warden, 0
         heard = time.monotonic()
         wait: float | None = None
-        while True:
+        while warden.status is None:
             if warden.stop_ordered(serial):
                 return self._end(before), flags | frames.KILLED
             if idle_s is not None:
@@ -126,7 +133,7 @@ class Shell:
             ready = self._poll.poll(wait)
             for fd, _ in ready:
                 if fd == self._ends:
-                    return self._ended(), flags
+                    return self._last_status(), flags
                 if fd in warden.waits:
                     warden.attend(fd)
                 elif (self._out if fd == self._out.reading else self._err).pull():
@@ -135,38 +142,56 @@ class Shell:
                     self._poll.unregister(fd)
             if idle_s is not None and not ready and time.monotonic() >= heard + idle_s:
                 return self._end(before), flags | frames.IDLE
+        return None, flags
 
-    def _ended(self) -> int | None:
-        line = posix.read(self._ends, 64)
-        if not line.strip().isdigit():
-            self._await_exit()
+    def _last_status(self) -> int | None:
+        """The exit status it said last, if it has said one since we asked."""
+        try:
+            said = posix.read(self._ends, 4096).split()
+        except BlockingIOError:
             return None
-        return int(line)
-
-    def _await_exit(self) -> None:
-        deadline = time.monotonic() + SETTLE_S
-        while self._warden.status is None and time.monotonic() < deadline:
-            self._warden.reap()
-            if self._warden.status is None:
-                self._warden.wait_for_child(5)
+        if not said:
+            return None
+        return int(said[-1]) if said[-1].isdigit() else 1  # the command has meddled with it
 
     def _end(self, before: frozenset[int]) -> int | None:
         """Kill what the command has started; if the shell does not come back by that, it goes."""
+        me = posix.getpid()
+        spared = before | {self._pid}
+        status = None
+        if self._restores:
+            posix.ftruncate(self._state, 0)
+            posix.lseek(self._state, 0, 0)
+            tree.signal_each([self._pid], tree.SIGSTOP)
+            tree.end_below(me, spared)
+            tree.signal_each([self._pid], SIGUSR1)
+            tree.signal_each([self._pid], SIGCONT)
+            status = self._await_status(spared)
+        if status is not None:
+            tree.end_below(me, spared)
+            self._warden.settle(spared)
+        return status
+
+    def _end_shell(self, before: frozenset[int]) -> None:
+        """Have it ended, by itself if it is about to, and what its last command started with it."""
+        deadline = time.monotonic() + 0.05
+        while self._warden.status is None and time.monotonic() < deadline:
+            self._warden.wait_for_child(5)
+            self._warden.reap()
+        if self._warden.status is None:
+            spared = before - {self._pid}
+            tree.end_below(posix.getpid(), spared)
+            self._warden.settle(spared)
+
+    def _await_status(self, spared: frozenset[int]) -> int | None:
         deadline = time.monotonic() + SETTLE_S
         poll = select.poll()
         poll.register(self._ends, select.POLLIN)
-        spared = before | {self._pid}
-        while time.monotonic() < deadline:
+        while time.monotonic() < deadline and self._warden.status is None:
+            if poll.poll(5):
+                return self._last_status()
             tree.end_below(posix.getpid(), spared)
             self._warden.reap()
-            if poll.poll(5):
-                status = self._ended()
-                tree.end_below(posix.getpid(), spared)
-                self._warden.settle(spared)
-                return status
-        tree.end_below(posix.getpid(), before - {self._pid})
-        self._await_exit()
-        self._warden.settle(before)
         return None
 
 

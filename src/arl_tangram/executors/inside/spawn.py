@@ -1,7 +1,5 @@
 """Starting a command so that it has its grant, its user and nothing of its warden's."""
 
-# ruff: noqa: SIM105, SLF001, ARG005, TRY300 -- no contextlib here; these names are what there is
-
 import posix
 
 _SIGNALS = [n for n in range(1, 65) if n not in (9, 19, 32, 33)]

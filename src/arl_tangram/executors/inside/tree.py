@@ -1,7 +1,5 @@
 """The processes below a process, and how to end all of them."""
 
-# ruff: noqa: SIM105, SLF001, ARG005, TRY300 -- no contextlib here; these names are what there is
-
 import posix
 import time
 
@@ -78,6 +76,12 @@ def _descendants_by_scan(root: int) -> list[int]:
         front = {pid for pid, parent in parents.items() if parent in front}
         found += front
     return found
+
+
+def living(pids: list[int]) -> list[int]:
+    """Those of these processes that have not ended; one may wait unseen for its parent."""
+    states = {pid: read(f"/proc/{pid}/stat").rpartition(b")")[2].lstrip()[:1] for pid in pids}
+    return [pid for pid, state in states.items() if state not in (b"", b"Z", b"X")]
 
 
 def signal_each(pids: list[int], number: int) -> None:

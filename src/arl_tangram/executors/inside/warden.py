@@ -1,7 +1,5 @@
 """The warden: runs one command at a time and answers for everything that command starts."""
 
-# ruff: noqa: SIM105, SLF001, ARG005, TRY300 -- no contextlib here; these names are what there is
-
 import _signal  # type: ignore[import-not-found]
 import _socket
 import marshal
@@ -15,9 +13,11 @@ from arl_tangram.executors.inside.spawn import Spawner
 
 END_WAIT_S = 2.0
 LARGEST_ORDER = 1 << 32
+LONGEST_ARGUMENT = 131_071  # the kernel takes no longer one
+SCRIPT_FD = 9
 
 
-class Gone(Exception):
+class Gone(BaseException):
     """The host has closed its end."""
 
 
@@ -101,7 +101,7 @@ class Warden:
             raise Gone
         self._orders += map(marshal.loads, self._reader.feed(data))
 
-    def run(
+    def run(  # noqa: PLR0917  an order has these parts
         self,
         serial: int,
         argv: list[bytes],
@@ -117,10 +117,16 @@ class Warden:
         self.begin()
         began = time.monotonic()
         try:
-            source = open_input(stdin)
+            files = [open_contents(stdin)]
+            fds = [(files[0], 0), (out.writing, 1), (err.writing, 2)]
+            if argv[1:2] == [b"-c"] and len(argv[2]) > LONGEST_ARGUMENT:
+                files.append(open_contents(argv[2]))
+                fds.append((files[1], SCRIPT_FD))
+                argv = [argv[0], b"/proc/self/fd/%d" % SCRIPT_FD]
             self._spawner.pin(cores)
-            self.start(argv, env, cwd, [(source, 0), (out.writing, 1), (err.writing, 2)])
-            posix.close(source)
+            self.start(argv, env, cwd, fds)
+            for fd in files:
+                posix.close(fd)
         except (OSError, ValueError) as error:
             out.close()
             err.close()
@@ -230,7 +236,8 @@ class Warden:
         deadline = time.monotonic() + END_WAIT_S
         while time.monotonic() < deadline:
             self.reap()
-            if not [p for p in tree.descendants(posix.getpid()) if p not in spared]:
+            below = tree.descendants(posix.getpid())
+            if not tree.living([p for p in below if p not in spared]):
                 return
             self.wait_for_child(5)
 
@@ -262,7 +269,7 @@ class Warden:
                 self._status = code if code >= 0 else 128 - code
                 self._main = 0
 
-    def report(
+    def report(  # noqa: PLR0917
         self, serial: int, status: int, flags: int, run_us: int, out: Capture, err: Capture
     ) -> None:
         numbers = [frames.RESULT, serial, status, flags, run_us, int(self._cpu_s * 1e6)]
@@ -298,7 +305,7 @@ class Warden:
                     captures.pop(fd).close()
 
 
-def open_input(stdin: "bytes | None") -> int:
+def open_contents(stdin: "bytes | None") -> int:
     """A descriptor to read this from; its end is reached at once if there is none."""
     if stdin is None:
         return posix.open("/dev/null", posix.O_RDONLY | posix.O_CLOEXEC)

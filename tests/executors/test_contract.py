@@ -1,0 +1,25 @@
+import asyncio
+
+import pytest
+
+from arl_tangram.executors.local import LocalHost
+from arl_tangram.testing import executor_contract as contract
+from arl_tangram.testing.scripted_host import ScriptedHost
+
+REAL = (*contract.CHECKS, *contract.PROCESS_CHECKS)
+
+
+@pytest.mark.parametrize("check", contract.CHECKS, ids=contract.name)
+def test_the_scripted_host_keeps_the_contract(check):
+    asyncio.run(contract.keep(check, ScriptedHost()))
+
+
+@pytest.mark.parametrize("check", REAL, ids=contract.name)
+def test_this_machine_keeps_the_contract(check, tmp_path):
+    asyncio.run(contract.keep(check, LocalHost(tmp_path)))
+
+
+@pytest.mark.parametrize("check", REAL, ids=contract.name)
+def test_this_machine_keeps_the_contract_without_limits_and_walls(check, tmp_path):
+    host = LocalHost(tmp_path, enforcement="rlimits", isolation="process-group")
+    asyncio.run(contract.keep(check, host))
