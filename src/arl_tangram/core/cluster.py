@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 
 from .commands import Command, Resolve
 from .entries import Entry, EnvironmentEntry
+from .lines import Lines
 from .model import (
+    API,
     ActionId,
     Bundle,
     EnvironmentId,
@@ -17,7 +19,9 @@ from .model import (
     TaskId,
 )
 from .phases import EnvironmentPhase, Phase, check_environment_step, check_step
+from .pools.draft import Draft
 from .pools.node import NodePool
+from .pools.quota import NEVER, QuotaPool
 from .queue import Queue
 
 #: How many ended actions and environments are remembered, so that a late repeat is recognised.
@@ -38,7 +42,7 @@ class NodeState:
 
     id: NodeId
     pool: NodePool
-    queue: Queue[Entry] = field(default_factory=Queue)
+    queue: Lines = field(default_factory=Lines)
     running: dict[ActionId, Entry] = field(default_factory=dict)
     resizable: dict[ActionId, Entry] = field(default_factory=dict)
     surplus: dict[str, int] = field(default_factory=lambda: defaultdict(int))
@@ -63,7 +67,8 @@ class Cluster:
         self.nodes: dict[NodeId, NodeState] = {}
         self.entries: dict[ActionId, Entry] = {}
         self.environments: dict[EnvironmentId, EnvironmentEntry] = {}
-        self.anywhere: Queue[Entry] = Queue()
+        self.anywhere = Lines()
+        self.quotas: dict[str, QuotaPool] = {}
         self.unplaced: Queue[EnvironmentEntry] = Queue()
         self.held: dict[TaskId, int] = defaultdict(int)
         self.placed: dict[TaskId, int] = defaultdict(int)
@@ -99,16 +104,13 @@ class Cluster:
             entry.bound_to = environment.node
             queue = self.nodes[environment.node].queue
             self.dirty[environment.node] = None
-        if first:
-            queue.add_first(entry)
-        else:
-            queue.add(entry)
+        queue.add(entry, first=first)
 
     def bind(self, entry: Entry, node: NodeState) -> None:
         """Let an action that could run anywhere be the next one on this node."""
         self.anywhere.remove(entry)
         entry.bound_to = node.id
-        node.queue.add_first(entry)
+        node.queue.add(entry, first=True)
 
     def dequeue(self, entry: Entry) -> None:
         """Take a waiting action out of wherever it waits."""
@@ -146,6 +148,9 @@ class Cluster:
             del node.running[entry.id]
             node.pool.give_back(lease.grant)
             self.dirty[lease.node] = None
+        for name in entry.quotas:
+            self.quotas[name].give_back(entry.least[name])
+            self.quota_changed(name)
         self.held[entry.task] -= entry.weight
         if not self.held[entry.task]:
             del self.held[entry.task]
@@ -170,12 +175,44 @@ class Cluster:
         if len(self.gone) > REMEMBERED:
             self.gone.popitem(last=False)
 
+    def next_tokens(self) -> Seconds:
+        """When the next quota has tokens for somebody who waits for it."""
+        if not self.quotas:
+            return NEVER
+        lines = [self.anywhere, *(node.queue for node in self.nodes.values())]
+        wanted = {need for line in lines for need in line.wanted()}
+        times = (self.quotas[name].next_change(self.now, tokens) for name, tokens in wanted)
+        return min((at for at in times if at > self.now), default=NEVER)
+
+    def draft(self, node: NodeState) -> Draft:
+        """A scratch copy of what is free on a node, and of every quota."""
+        draft = node.pool.draft()
+        for name, quota in self.quotas.items():
+            draft.counts[name] = quota.available(self.now)
+        return draft
+
+    def has_tokens(self, quota: str) -> bool:
+        """Whether a quota has any token now."""
+        return self.quotas[quota].available(self.now) > 0
+
+    def quota_changed(self, quota: str) -> None:
+        """Let every node look again on which somebody waits for this quota."""
+        if any(quota == name for name, _ in self.anywhere.wanted()):
+            self.dirty.update(dict.fromkeys(self.nodes))
+            return
+        for node in self.nodes.values():
+            if any(quota == name for name, _ in node.queue.wanted()):
+                self.dirty[node.id] = None
+
     def why_never(self, *bundles: Bundle) -> str:
         """Why these amounts together fit on no node there is; empty if some node could hold them."""
         total: dict[str, int] = {}
         for bundle in bundles:
             for name, amount in bundle.items():
-                total[name] = total.get(name, 0) + amount
+                if not name.startswith(API):
+                    total[name] = total.get(name, 0) + amount
+                elif why := self._why_no_tokens(name, amount):
+                    return why
         if not self.nodes or any(n.pool.could_ever_fit(total) for n in self.nodes.values()):
             return ""
         for name, amount in total.items():
@@ -183,6 +220,15 @@ class Cluster:
             if amount > most:
                 return f"it needs {name}={amount}, and the largest node has {name}={most}"
         return f"it needs {_readable(total)} together, and no single node has all of it"
+
+    def _why_no_tokens(self, name: str, tokens: int) -> str:
+        quota = self.quotas.get(name)
+        if quota is None:
+            known = ", ".join(sorted(self.quotas)) or "none"
+            return f"no quota {name} is declared (there are: {known})"
+        if not quota.could_ever(tokens):
+            return f"it needs {tokens} tokens of {name} at once, more than the quota ever has"
+        return ""
 
     def _environment_of(self, entry: Entry) -> EnvironmentEntry | None:
         environment = entry.action.environment

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .model import ActionId, Environment, EnvironmentId, Lease, NodeId, Outcome, Seconds
+from .model import (
+    ActionId,
+    Environment,
+    EnvironmentId,
+    InstanceId,
+    Lease,
+    NodeId,
+    Outcome,
+    Seconds,
+    Service,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +78,33 @@ class ResolveEnvironment:
 
 
 @dataclass(frozen=True, slots=True)
+class RestoreService:
+    """Bring an instance up on these devices; answer with `ServiceRestored` or `InstanceFailed`.
+
+    `cold` means that the node has no copy yet and the service must be loaded from scratch.
+    """
+
+    service: Service
+    instance: InstanceId
+    node: NodeId
+    devices: tuple[int, ...]
+    cold: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EvictService:
+    """Take an idle instance off its devices; answer with `ServiceEvicted` or `InstanceFailed`.
+
+    `forget` means that its host copy must go too.
+    """
+
+    service: str
+    instance: InstanceId
+    node: NodeId
+    forget: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class WakeAt:
     """Send `Woke` at this time; a later `WakeAt` replaces an earlier one."""
 
@@ -82,5 +119,7 @@ Command = (
     | OpenEnvironment
     | CloseEnvironment
     | ResolveEnvironment
+    | RestoreService
+    | EvictService
     | WakeAt
 )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from .curve import Curve
 from .model import (
+    API,
     CPU,
     MEMORY,
     MILLI,
@@ -33,6 +34,7 @@ class Entry:
         number: its place in the order of arrival.
         least: what it holds on its fewest units.
         weight: what it counts for in the fair share between tasks.
+        quotas: the resource names of the quotas it needs tokens of, sorted.
         curve: its worthwhile amounts; None if it is rigid.
         units: units of its elastic resource it holds now; 0 if rigid or not running.
         passed_at: when somebody who came later was first served before it.
@@ -49,6 +51,7 @@ class Entry:
     submitted_at: Seconds
     least: Bundle
     weight: int
+    quotas: tuple[str, ...]
     curve: Curve | None
     phase: Phase = Phase.QUEUED
     attempt: int = 0
@@ -77,8 +80,16 @@ class Entry:
             submitted_at=at,
             least=least,
             weight=max(least.get(CPU, 0), 1),
+            quotas=tuple(sorted(name for name in least if name.startswith(API))),
             curve=curve,
         )
+
+    @property
+    def own(self) -> Bundle:
+        """What of its least has to be on its node: all but the quotas."""
+        if not self.quotas:
+            return self.least
+        return {name: n for name, n in self.least.items() if name not in self.quotas}
 
     def amounts(self, units: int) -> Bundle:
         """What it holds on this many units."""

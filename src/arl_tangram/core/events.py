@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .model import Action, ActionId, Environment, EnvironmentId, Node, NodeId, Outcome, Seconds
+from .model import (
+    Action,
+    ActionId,
+    Environment,
+    EnvironmentId,
+    InstanceId,
+    Node,
+    NodeId,
+    Outcome,
+    Quota,
+    Seconds,
+    Service,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +97,55 @@ class CancelRequested:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaDeclared:
+    at: Seconds
+    quota: Quota
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaThrottled:
+    """The other side of a quota refused a call and asked for a pause."""
+
+    at: Seconds
+    quota: str
+    retry_after_s: Seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceDeclared:
+    at: Seconds
+    service: Service
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceRestored:
+    """An instance is ready to answer."""
+
+    at: Seconds
+    instance: InstanceId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceEvicted:
+    """An instance is off its devices, and their memory was seen to be free."""
+
+    at: Seconds
+    instance: InstanceId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceFailed:
+    """An instance died, or could not be restored or evicted; its devices are free again.
+
+    Its calls end with `ActionExited` of their own.
+    """
+
+    at: Seconds
+    instance: InstanceId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Woke:
     """The time that a `WakeAt` asked for has come."""
 
@@ -102,5 +163,11 @@ Event = (
     | ActionSubmitted
     | ActionExited
     | CancelRequested
+    | QuotaDeclared
+    | QuotaThrottled
+    | ServiceDeclared
+    | ServiceRestored
+    | ServiceEvicted
+    | InstanceFailed
     | Woke
 )

@@ -31,7 +31,8 @@ def explain(cluster: Cluster, entry: Entry) -> Explanation:
         )
     node = cluster.nodes.get(entry.bound_to) if entry.bound_to else None
     before: list[Entry] = []
-    for other in Queue.served([node.queue if node else cluster.anywhere], cluster.held):
+    line = (node.queue if node else cluster.anywhere).line_of(entry)
+    for other in Queue.served([line], cluster.held):
         if other is entry:
             break
         before.append(other)
@@ -63,13 +64,19 @@ def _missing(cluster: Cluster, entry: Entry, node: NodeState | None) -> str:
     if node is None:
         if not cluster.nodes:
             return "a node to join"
-        lacks = [_lacks(entry, each) for each in cluster.nodes.values()]
+        lacks = [_lacks(cluster, entry, each) for each in cluster.nodes.values()]
         return f"any node to have room: {lacks[0]}" if all(lacks) else "its turn"
-    return _lacks(entry, node) or "its turn"
+    return _lacks(cluster, entry, node) or "its turn"
 
 
-def _lacks(entry: Entry, node: NodeState) -> str:
-    draft = node.pool.draft()
+def _lacks(cluster: Cluster, entry: Entry, node: NodeState) -> str:
+    for name in entry.quotas:
+        quota = cluster.quotas[name]
+        if (have := quota.available(cluster.now)) < entry.least[name]:
+            paused = quota.paused_until > cluster.now
+            why = "paused" if paused else f"{have} free, {quota.held} held"
+            return f"{entry.least[name]} tokens of {name} ({why})"
+    draft = cluster.draft(node)
     if draft.take(entry.least):
         return ""
     for name, amount in entry.least.items():

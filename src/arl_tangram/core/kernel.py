@@ -6,7 +6,7 @@ from typing import assert_never
 
 from ..errors import InvariantError, UnknownAction
 from .cluster import Cluster, NodeState
-from .commands import Command, Stop
+from .commands import Command, Stop, WakeAt
 from .curve import curve_of
 from .entries import Entry, least_of
 from .estimates import Estimates, Learned
@@ -20,18 +20,25 @@ from .events import (
     EnvironmentOpened,
     EnvironmentRequested,
     Event,
+    InstanceFailed,
     NodeJoined,
     NodeLost,
+    QuotaDeclared,
+    QuotaThrottled,
+    ServiceDeclared,
+    ServiceEvicted,
+    ServiceRestored,
     Woke,
 )
 from .explain import explain
 from .invariants import check
-from .model import NOTHING, Action, ActionId, EnvironmentId, Explanation, Outcome, Seconds
+from .model import API, NOTHING, Action, ActionId, EnvironmentId, Explanation, Outcome, Seconds
 from .phases import EnvironmentPhase, Phase
 from .placement import Placement
 from .planning import Planning
 from .policy import Policy
 from .pools.node import NodePool
+from .pools.quota import NEVER, QuotaPool
 
 
 class Kernel:
@@ -57,6 +64,7 @@ class Kernel:
     ) -> None:
         self.estimates: Estimates = Learned() if estimates is None else estimates
         self._cluster = Cluster()
+        self._wake_at = NEVER
         self._placement = Placement(
             self._cluster, opening_limit=opening_limit, patience_s=patience_s
         )
@@ -108,12 +116,24 @@ class Kernel:
             case NodeLost(node=node_id):
                 if node_id in cluster.nodes:
                     self._node_lost(cluster.nodes[node_id])
+            case QuotaDeclared(quota=quota):
+                if quota.resource in cluster.quotas:
+                    raise InvariantError(f"quota {quota.name} was declared twice")
+                cluster.quotas[quota.resource] = QuotaPool(quota)
+            case QuotaThrottled(quota=name, retry_after_s=retry_after_s):
+                if (pool := cluster.quotas.get(API + name)) is not None:
+                    pool.throttled(cluster.now, retry_after_s)
+            case ServiceDeclared() | ServiceRestored() | ServiceEvicted() | InstanceFailed():
+                raise NotImplementedError
             case Woke():
-                pass
+                self._wake_at = NEVER
+                for name in cluster.quotas:
+                    cluster.quota_changed(name)
             case _:
                 assert_never(event)
         self._placement.settle()
         self._planning.settle()
+        self._ask_to_be_woken()
         return out
 
     def phase_of(self, action: ActionId) -> Phase:
@@ -147,6 +167,13 @@ class Kernel:
     def check(self) -> None:
         """Recompute every sum and index from scratch; raises `InvariantError` if one is off."""
         check(self._cluster)
+
+    def _ask_to_be_woken(self) -> None:
+        cluster = self._cluster
+        at = min(self._placement.next_at(), cluster.next_tokens())
+        if at < NEVER and at != self._wake_at:
+            cluster.out.append(WakeAt(at))
+        self._wake_at = at
 
     # -- events ---------------------------------------------------------------
 
@@ -207,6 +234,9 @@ class Kernel:
                 units=0 if entry.resized else units,
                 run_s=run_s,
             )
+            if event.outcome is Outcome.SUCCEEDED:
+                for name in entry.quotas:
+                    cluster.quotas[name].succeeded()
             cluster.resolve(entry, event.outcome, event.reason)
         if bound is not None and (environment := cluster.environments.get(bound)) is not None:
             self._placement.close_if_idle(environment)

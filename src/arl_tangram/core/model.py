@@ -15,6 +15,7 @@ EnvironmentId = NewType("EnvironmentId", str)
 TaskId = NewType("TaskId", str)
 TrajectoryId = NewType("TrajectoryId", str)
 NodeId = NewType("NodeId", str)
+InstanceId = NewType("InstanceId", str)
 Seconds = float
 """A point or a span on the driver's clock; the core only compares and adds them."""
 
@@ -22,6 +23,8 @@ CPU = "cpu"
 """The resource name of processor time, counted in millicores."""
 MEMORY = "memory"
 """The resource name of memory, counted in MiB."""
+API = "api:"
+"""What the resource names of quotas begin with; one unit is one token."""
 MILLI = 1000
 """Millicores in one unit (one core) of CPU."""
 
@@ -119,11 +122,19 @@ class CpuTopology:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A machine and what it can give; a missing topology means cores 0 to n - 1 in one domain."""
+    """A machine and what it can give; a missing topology means cores 0 to n - 1 in one domain.
+
+    Attributes:
+        gpus: how many devices it has, numbered from 0; `gpu_mib` is the memory of each.
+        gpu_model: their model, for services that need a certain one.
+    """
 
     id: NodeId
     capacity: Bundle
     topology: CpuTopology | None = None
+    gpus: int = 0
+    gpu_mib: int = 0
+    gpu_model: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,13 +155,121 @@ class Grant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """The right to run one attempt of an action on a node until it exits."""
+    """The right to run one attempt of an action on a node until it exits.
+
+    `instance` is the one that serves it, if it is a call to a service.
+    """
 
     action: ActionId
     attempt: int
     node: NodeId
     grant: Grant
     environment: EnvironmentId | None = None
+    instance: InstanceId | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Degree:
+    """One width a service can run at.
+
+    Attributes:
+        gpus: devices of one instance: 1, 2, 4 or 8, an aligned cell of one node.
+        speedup: how much faster than on one device it answers.
+        device_mib: memory it takes on each of them.
+        restore_s: time from the host copy to ready, alone on the node; None means learn it.
+    """
+
+    gpus: int
+    speedup: float
+    device_mib: int = 0
+    restore_s: Seconds | None = None
+
+    def __post_init__(self) -> None:
+        if self.gpus not in {1, 2, 4, 8}:
+            raise ValueError(f"gpus={self.gpus!r}: a cell has 1, 2, 4 or 8 devices")
+        if not self.speedup > 0:
+            raise ValueError(f"speedup={self.speedup!r}: a speed-up is above zero")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """A model served on GPUs.
+
+    Attributes:
+        degrees: the widths it supports, ascending.
+        host_mib: host memory of the copy it is restored from, on every node it has been on.
+        slots: how many calls one instance takes at once.
+        movable: whether a copy can be restored to another cell than the one it left.
+        load_s: time to make the first copy on a node; None means learn it.
+        gpu_model: the only GPU model it runs on; empty means any.
+        pinned: degrees of instances that are placed at once and stay for ever, and no others;
+            empty means that instances come and go.
+    """
+
+    name: str
+    degrees: tuple[Degree, ...]
+    host_mib: int = 0
+    slots: int = 1
+    movable: bool = True
+    load_s: Seconds | None = None
+    gpu_model: str = ""
+    pinned: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        widths = [degree.gpus for degree in self.degrees]
+        if not widths or widths != sorted(set(widths)):
+            raise ValueError(f"degrees={widths!r}: give at least one, each once, ascending")
+        if self.slots < 1:
+            raise ValueError(f"slots={self.slots!r}: an instance takes at least one call")
+        if unknown := set(self.pinned) - set(widths):
+            raise ValueError(f"pinned={sorted(unknown)!r}: use degrees of the service, {widths}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """At most so many tokens in any span of `per_s` seconds, e.g. 10,000 a day."""
+
+    tokens: int
+    per_s: Seconds
+
+    def __post_init__(self) -> None:
+        if self.tokens < 1 or not self.per_s > 0:
+            raise ValueError(f"window={self.tokens!r} per {self.per_s!r} s: both are above zero")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quota:
+    """What an API allows, shared by everyone who calls it.
+
+    An action holds tokens of it by the resource name ``api:NAME`` in its needs.
+
+    Attributes:
+        rate_per_s: tokens that come back each second; None means no limit on the rate.
+        burst: how many may be taken at once after a rest.
+        concurrency: calls at once; None means no limit.
+        windows: further limits over longer spans, all in force at once.
+        adaptive: find the real limit, below the given one, from what the other side refuses.
+    """
+
+    name: str
+    rate_per_s: float | None = None
+    burst: int = 1
+    concurrency: int | None = None
+    windows: tuple[Window, ...] = ()
+    adaptive: bool = False
+
+    def __post_init__(self) -> None:
+        if self.rate_per_s is not None and not self.rate_per_s > 0:
+            raise ValueError(f"rate_per_s={self.rate_per_s!r}: a rate is above zero")
+        if self.burst < 1:
+            raise ValueError(f"burst={self.burst!r}: a burst is at least 1")
+        if self.concurrency is not None and self.concurrency < 1:
+            raise ValueError(f"concurrency={self.concurrency!r}: calls at once are at least 1")
+
+    @property
+    def resource(self) -> str:
+        """The name its tokens have in an action's needs."""
+        return API + self.name
 
 
 class Outcome(Enum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 
 from .cluster import Cluster, NodeState
-from .commands import CloseEnvironment, OpenEnvironment, ResolveEnvironment, Stop, WakeAt
+from .commands import CloseEnvironment, OpenEnvironment, ResolveEnvironment, Stop
 from .entries import EnvironmentEntry
 from .model import CPU, NOTHING, Environment, Grant, Outcome, Seconds
 from .phases import EnvironmentPhase, Phase
@@ -27,7 +27,6 @@ class Placement:
         self._opening_limit = opening_limit
         self._patience_s = patience_s
         self._timers: list[tuple[Seconds, int, EnvironmentEntry]] = []
-        self._wake_at: Seconds = float("inf")
         self._changed = False
 
     def request(self, environment: Environment) -> None:
@@ -135,7 +134,7 @@ class Placement:
         cluster.remember_environment(entry, Outcome.LOST, reason)
 
     def settle(self) -> None:
-        """Place and open whatever can be, and ask to be woken for what must wait for a time."""
+        """Place and open whatever can be."""
         cluster = self._cluster
         while self._timers and self._timers[0][0] <= cluster.now:
             _, _, entry = heapq.heappop(self._timers)
@@ -147,10 +146,10 @@ class Placement:
             self._place()
             for node in cluster.nodes.values():
                 self._open(node)
-        next_at = self._timers[0][0] if self._timers else float("inf")
-        if next_at < float("inf") and next_at != self._wake_at:
-            cluster.out.append(WakeAt(next_at))
-        self._wake_at = next_at
+
+    def next_at(self) -> Seconds:
+        """When it has to be woken, if nothing else happens before."""
+        return self._timers[0][0] if self._timers else float("inf")
 
     def _place(self) -> None:
         cluster = self._cluster

@@ -12,6 +12,7 @@ from .estimates import Estimates
 from .model import CPU, MILLI, Lease, Seconds
 from .phases import Phase
 from .policy import Plan, Policy, View
+from .pools.draft import Draft
 from .queue import Queue
 
 
@@ -31,7 +32,7 @@ class Planning:
         best: NodeState | None = None
         best_key = (False, 0)
         for node in self._cluster.nodes.values():
-            draft = node.pool.draft()
+            draft = self._cluster.draft(node)
             elastic = entry.action.elastic
             short = draft.shortage(elastic.resource if elastic else CPU, entry.least)
             if short is None or short > node.surplus.get(CPU, 0):
@@ -54,7 +55,7 @@ class Planning:
         cluster = self._cluster
         if not len(node.queue) and not len(cluster.anywhere) and not node.resizable:
             return
-        free = node.pool.draft()
+        free = cluster.draft(node)
         if (reserved := node.reservation()) is not None:
             free.hold(reserved.environment.needs)
         view = View(
@@ -70,16 +71,17 @@ class Planning:
         )
         plan = self._policy.decide(view)
         if plan.starts or plan.resizes:
-            check(plan, node)
+            check(plan, node, cluster.draft(node))
             self._apply(plan, node)
         self._note_passed(plan, node)
 
     def _waiting(self, node: NodeState) -> Iterator[Entry]:
         cluster = self._cluster
-        entries = Queue.served([node.queue, cluster.anywhere], cluster.held)
+        lines = [*node.queue.open(cluster.has_tokens), *cluster.anywhere.open(cluster.has_tokens)]
+        entries = Queue.served(lines, cluster.held)
         if not len(cluster.anywhere):
             return entries
-        return (e for e in entries if e.bound_to or node.pool.could_ever_fit(e.least))
+        return (e for e in entries if e.bound_to or node.pool.could_ever_fit(e.own))
 
     def _apply(self, plan: Plan, node: NodeState) -> None:
         grows = []
@@ -110,6 +112,8 @@ class Planning:
             grant=node.pool.take(entry.amounts(units), units=units),
             environment=entry.action.environment,
         )
+        for name in entry.quotas:
+            cluster.quotas[name].take(cluster.now, entry.least[name])
         cluster.seat(entry, node)
         cluster.out.append(Start(entry.lease))
 
@@ -148,9 +152,8 @@ class Planning:
                 self._cluster.bind(entry, node)
 
 
-def check(plan: Plan, node: NodeState) -> None:
+def check(plan: Plan, node: NodeState, draft: Draft) -> None:
     """Raises `PolicyError` unless every part of the plan is allowed and all of it fits at once."""
-    draft = node.pool.draft()
     seen: set[str] = set()
     for entry, units in plan.resizes:
         elastic, curve = entry.action.elastic, entry.curve

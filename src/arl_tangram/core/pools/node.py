@@ -25,21 +25,21 @@ class NodePool:
         return all(amount <= self.capacity.get(name, 0) for name, amount in bundle.items())
 
     def take(self, bundle: Bundle, *, units: int = 0) -> Grant:
-        """Hold the bundle; it must fit."""
+        """Hold what the bundle has of this node's own resources; it must fit."""
         cores: tuple[int, ...] = ()
         for name, amount in bundle.items():
             if name == CPU:
                 cores = self.cpu.take(amount)
-            else:
+            elif name in self.counts:
                 self.counts[name] -= amount
         return Grant(amounts=bundle, units=units, cores=cores)
 
     def give_back(self, grant: Grant) -> None:
-        """Free all of a grant."""
+        """Free what a grant holds of this node."""
         for name, amount in grant.amounts.items():
             if name == CPU:
                 self.cpu.give_back(amount, grant.cores)
-            else:
+            elif name in self.counts:
                 self.counts[name] += amount
 
     def resize(self, grant: Grant, bundle: Bundle, *, units: int, resource: str) -> Grant:

@@ -1,0 +1,56 @@
+"""Waiting actions in one line for each set of quotas they need, so that an empty quota holds up no others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from .entries import Entry
+from .queue import Queue
+
+
+class Lines:
+    """Those who wait for one node, or for any."""
+
+    def __init__(self) -> None:
+        self._plain: Queue[Entry] = Queue()
+        self._metered: dict[tuple[str, ...], Queue[Entry]] = {}
+
+    def __len__(self) -> int:
+        return len(self._plain) + sum(map(len, self._metered.values()))
+
+    def __iter__(self) -> Iterator[Entry]:
+        yield from self._plain
+        for queue in self._metered.values():
+            yield from queue
+
+    def line_of(self, entry: Entry) -> Queue[Entry]:
+        """The line it waits in, or would."""
+        if not entry.quotas:
+            return self._plain
+        return self._metered.setdefault(entry.quotas, Queue())
+
+    def add(self, entry: Entry, *, first: bool = False) -> None:
+        """Let it wait behind, or before, the others of its task and priority."""
+        line = self.line_of(entry)
+        if first:
+            line.add_first(entry)
+        else:
+            line.add(entry)
+
+    def remove(self, entry: Entry) -> None:
+        """Take it out."""
+        self.line_of(entry).remove(entry)
+        if entry.quotas and not len(self._metered[entry.quotas]):
+            del self._metered[entry.quotas]
+
+    def open(self, has_tokens: Callable[[str], bool]) -> list[Queue[Entry]]:
+        """The lines whose quotas all have tokens now."""
+        lines = [queue for quotas, queue in self._metered.items() if all(map(has_tokens, quotas))]
+        return [self._plain, *lines] if len(self._plain) else lines
+
+    def wanted(self) -> Iterator[tuple[str, int]]:
+        """The quotas that somebody waits for here, and how many tokens the first of them needs."""
+        for quotas, queue in self._metered.items():
+            first = next(iter(queue))
+            for name in quotas:
+                yield name, first.least[name]
