@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +16,28 @@ ROOT = Path(__file__).resolve().parents[1]
 @pytest.fixture(autouse=True)
 def scripts_on_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(ROOT / "scripts/docs")
+
+
+def documented(command: str) -> object:
+    """The JSON document under the heading of a subcommand."""
+    page = (ROOT / "docs/reference/json-outputs.md").read_text()
+    _, _, section = page.partition(f"## `arl-tangram {command}`\n")
+    match = re.search(r"```json\n(.*?)```", section, re.DOTALL)
+    assert match
+    return json.loads(match[1])
+
+
+def keys(value: object, *, below: str = "") -> set[str]:
+    """The paths of all keys in a JSON value; of a list, those of its first item."""
+    if isinstance(value, list):
+        return keys(value[0], below=below) if value else set()
+    if not isinstance(value, dict):
+        return set()
+    return {
+        path
+        for key, inner in value.items()
+        for path in ({below + key} | keys(inner, below=f"{below}{key}."))
+    }
 
 
 def broken(folder: Path, text: str) -> list[str]:
@@ -76,3 +102,30 @@ def test_a_generated_part_is_replaced_and_the_rest_of_the_page_is_kept() -> None
         f"before\n<!-- generated: error-tree -->\n{PARTS['error-tree']()}\n<!-- end -->\nafter\n"
         == renewed(page)
     )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("command", "arguments"),
+    [
+        ("run", ["--", "true"]),
+        ("doctor", []),
+        ("simulate", ["coding", "--batch", "2", "--nodes", "1x16", "--policy", "inflight"]),
+    ],
+)
+def test_the_documented_json_is_what_the_command_prints(command: str, arguments: list[str]) -> None:
+    program = "from arl_tangram.cli.main import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", program, command, "-o", "json", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    shown, printed = keys(documented(command)), keys(json.loads(done.stdout))
+    depends = ("outcomes.", "act_mean_by_kind_s.")  # on the run
+
+    assert set() == {key for key in shown - printed if not any(part in key for part in depends)}
+    assert set() == {
+        key for key in printed - shown if not any(part in key for part in (*depends, "guarantees."))
+    }

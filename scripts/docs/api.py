@@ -46,9 +46,10 @@ def _command(name: str, command: Any) -> str:
 
 
 def _argument(parameter: Any) -> str:
-    name = parameter.metavar or parameter.name.upper()
-    dots = "..." if parameter.nargs == -1 else ""
-    return f"{name}{dots}" if parameter.required else f"[{name}{dots}]"
+    if parameter.metavar:
+        return str(parameter.metavar)
+    name = parameter.name.upper() + ("..." if parameter.nargs == -1 else "")
+    return name if parameter.required else f"[{name}]"
 
 
 def _names(parameter: Any) -> str:

@@ -41,7 +41,8 @@ class Runner:
         self._info, info = os.pipe2(os.O_CLOEXEC)
         complaints = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         # Copied out of the way first, or putting one in its place could overwrite the next.
-        high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 16) for fd in (inside.fileno(), info)]
+        low = (inside.fileno(), program_fd, info)
+        high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 16) for fd in low]
         try:
             # Not `subprocess`: it may fork, which is dear in a large parent.
             self.pid = os.posix_spawn(
@@ -53,8 +54,8 @@ class Runner:
                     (os.POSIX_SPAWN_DUP2, complaints, 1),
                     (os.POSIX_SPAWN_DUP2, complaints, 2),
                     (os.POSIX_SPAWN_DUP2, high[0], CONTROL_FD),
-                    (os.POSIX_SPAWN_DUP2, program_fd, PROGRAM_FD),
-                    (os.POSIX_SPAWN_DUP2, high[1], INFO_FD),
+                    (os.POSIX_SPAWN_DUP2, high[1], PROGRAM_FD),
+                    (os.POSIX_SPAWN_DUP2, high[2], INFO_FD),
                 ],
                 setsid=True,
                 setsigmask=[],

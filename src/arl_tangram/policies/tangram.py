@@ -209,11 +209,15 @@ def _ends(view: View, resource: str) -> list[tuple[Seconds, int]]:
 
 
 def _least_units(entry: Entry) -> int:
-    """Whole units of its key resource that it holds on its least; a part of a core counts as one."""
+    """Whole units of its key resource that it holds on its least.
+
+    A part of a core counts as none: another part may share that core, so that putting one off
+    would free nothing for others.
+    """
     elastic = entry.action.elastic
     if elastic is not None:
         return elastic.least
-    return -(-entry.least.get(CPU, 0) // MILLI)
+    return entry.least.get(CPU, 0) // MILLI
 
 
 def _uses(entry: Entry, resource: str) -> bool:

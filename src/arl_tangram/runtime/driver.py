@@ -143,6 +143,8 @@ class Driver:
 
     def exited(self, lease: Lease, outcome: Outcome, at: Seconds, reason: str = "") -> None:
         """An attempt ended and everything it held is free again."""
+        if self._broken is not None:
+            return  # everybody has been told already
         self.feed(
             ActionExited(
                 at=at, action=lease.action, attempt=lease.attempt, outcome=outcome, reason=reason
@@ -174,7 +176,7 @@ class Driver:
 
     async def end_all(self) -> None:
         """Cancel every action and let go of every environment; wait until all of them are gone."""
-        for action in tuple(self._works):
+        for action in tuple(reversed(self._works)):  # so that nothing starts in place of another
             self.cancel(action)
         for environment in tuple(self._places):
             self.release(environment)

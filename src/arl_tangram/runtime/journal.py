@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import logging
 import queue
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,10 +13,15 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from ..core.commands import Command
+from ..core.estimates import Learned
 from ..core.events import Event
+from ..core.kernel import Kernel
 from ..errors import ConfigError
+from ..policies.registry import policy_named
 from .codec import decode, encode
 from .observers import Observer
+
+log = logging.getLogger(__name__)
 
 VERSION = 1
 
@@ -49,10 +56,13 @@ class JournalWriter(Observer):
     def __init__(self, path: Path, header: Header) -> None:
         try:
             self._file = path.open("w", encoding="utf-8")
+            with contextlib.ExitStack() as undo:
+                undo.callback(self._discard)
+                self._write(self._file, {"journal": VERSION, **encode(header)})
+                self._file.flush()
+                undo.pop_all()
         except OSError as error:
             raise ConfigError(f"journal={str(path)!r}: {error.strerror}") from error
-        self._write(self._file, {"journal": VERSION, **encode(header)})
-        self._file.flush()
         self._lines: queue.SimpleQueue[tuple[Event, Sequence[Command]] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._drain, name="journal", daemon=True)
         self._thread.start()
@@ -65,12 +75,21 @@ class JournalWriter(Observer):
         self._thread.join()
 
     def _drain(self) -> None:
-        with self._file as file:
-            while (line := self._lines.get()) is not None:
-                event, commands = line
-                self._write(file, {"event": encode(event), "commands": encode(list(commands))})
-                if self._lines.empty():
-                    file.flush()
+        try:
+            with self._file as file:
+                while (line := self._lines.get()) is not None:
+                    event, commands = line
+                    self._write(file, {"event": encode(event), "commands": encode(list(commands))})
+                    if self._lines.empty():
+                        file.flush()
+        except OSError as error:
+            log.error("the journal ends here: %s", error, extra={"action": "journal"})  # noqa: TRY400
+            while self._lines.get() is not None:
+                pass
+
+    def _discard(self) -> None:
+        with contextlib.suppress(OSError):  # what could not be written once cannot be now
+            self._file.close()
 
     @staticmethod
     def _write(file: TextIO, value: Any) -> None:
@@ -90,18 +109,41 @@ class Journal:
 
         Raises `ConfigError` naming the file and the line that is damaged.
         """
-        with path.open(encoding="utf-8") as file:
-            lines = _complete(file)
-            try:
-                first = json.loads(next(lines, (1, ""))[1])
-                if first.pop("journal") != VERSION:
-                    raise ConfigError(f"{path}: this journal is of another version than {VERSION}")
-                header = decode(Header, first)
-            except (ValueError, KeyError, AttributeError) as error:
-                if isinstance(error, ConfigError):
-                    raise
-                raise ConfigError(f"{path}: this is no journal: {error}") from error
-            return cls(header, [_line(path, number, text) for number, text in lines])
+        try:
+            with path.open(encoding="utf-8") as file:
+                lines = _complete(file)
+                header = _header(path, next(lines, (1, ""))[1])
+                return cls(header, [_line(path, number, text) for number, text in lines])
+        except OSError as error:
+            raise ConfigError(f"{path}: {error.strerror}") from error
+
+    def kernel(self) -> Kernel:
+        """A fresh kernel as the one that wrote this journal was at its start."""
+        estimates = Learned.from_json(self.header.estimates) if self.header.estimates else None
+        return Kernel(policy_named(self.header.policy), estimates, **self.header.settings)
+
+    def first_difference(self) -> int | None:
+        """Replay it; the index of the first line where a fresh kernel gives other commands."""
+        kernel = self.kernel()
+        for index, line in enumerate(self.lines):
+            if kernel.handle(line.event) != line.commands:
+                return index
+        return None
+
+
+def _header(path: Path, text: str) -> Header:
+    try:
+        data = json.loads(text)
+        version = data.pop("journal")
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ConfigError(f"{path}: this is no journal: {error}") from error
+    if version != VERSION:
+        raise ConfigError(f"{path}: this journal is of version {version}, not {VERSION}")
+    try:
+        header: Header = decode(Header, data)
+    except ValueError as error:
+        raise ConfigError(f"{path}:1: damaged: {error}") from error
+    return header
 
 
 def _line(path: Path, number: int, text: str) -> Line:

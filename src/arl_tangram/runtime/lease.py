@@ -60,7 +60,7 @@ class Lease:
             except asyncio.CancelledError:
                 driver.cancel(self.action.id)
                 raise
-        if self._error is not None:
+        if self._error is not None:  # it is over before it began
             raise self._error
         return self
 
@@ -94,8 +94,7 @@ class Lease:
         assert self._account is not None
         self._over = True
         self._driver.observers.finished(self.action, outcome, self._account.timing(at))
-        if not self._account.attempts:
-            self._error = _refusal(outcome, reason)
+        self._error = _refusal(outcome, reason)
         self._wake()
 
     def fail(self, error: BaseException) -> None:

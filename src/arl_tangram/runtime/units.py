@@ -91,6 +91,8 @@ def cpu_request(
 
     Whoever reads JSON has no tuples, so there ``"1:8"`` is the range and ``[1, 2, 4]`` the list.
     """
+    if type(value) is int and value > 0:  # what nearly everybody writes
+        return CpuRequest(value * MILLI, None)
     said = f"{field}={value!r}"
     want = "a number such as 2 or 0.25, a range such as (1, 8), or a list such as [1, 2, 4]"
     given = _parsed(value, said, want) if isinstance(value, str) else value
