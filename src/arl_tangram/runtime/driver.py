@@ -11,10 +11,12 @@ from typing import Protocol, assert_never
 from ..core.commands import (
     CloseEnvironment,
     Command,
+    EvictService,
     OpenEnvironment,
     Resize,
     Resolve,
     ResolveEnvironment,
+    RestoreService,
     Start,
     Stop,
     WakeAt,
@@ -42,6 +44,7 @@ from ..core.model import (
     Outcome,
     Seconds,
 )
+from ..errors import InternalError
 from .clock import Clock, Timer
 from .observers import Observer, Observers
 
@@ -97,6 +100,16 @@ class Place(Protocol):
         """The driver itself is broken."""
 
 
+class Instances(Protocol):
+    """What stands behind the instances of services. No call may block."""
+
+    def restore(self, command: RestoreService) -> None:
+        """Bring one up; the answer is a `ServiceRestored` or `InstanceFailed`."""
+
+    def evict(self, command: EvictService) -> None:
+        """Take one off its devices; the answer is a `ServiceEvicted` or `InstanceFailed`."""
+
+
 class Driver:
     """Hands events to the kernel one at a time and carries its commands out in order.
 
@@ -104,11 +117,18 @@ class Driver:
         kernel: decides; nobody else may call it.
         clock: the time of every event.
         observers: see every event with its commands.
+        instances: needed as soon as a service is declared.
     """
 
     def __init__(
-        self, kernel: Decider, *, clock: Clock, observers: Sequence[Observer] = ()
+        self,
+        kernel: Decider,
+        *,
+        clock: Clock,
+        observers: Sequence[Observer] = (),
+        instances: Instances | None = None,
     ) -> None:
+        self._instances = instances
         self._kernel = kernel
         self._clock = clock
         self._inbox: deque[Event] = deque()
@@ -239,6 +259,12 @@ class Driver:
                 self._places[environment_id].unmake()
             case ResolveEnvironment(environment_id, outcome, reason):
                 self._places[environment_id].resolve(outcome, reason)
+            case RestoreService() if self._instances is not None:
+                self._instances.restore(command)
+            case EvictService() if self._instances is not None:
+                self._instances.evict(command)
+            case RestoreService() | EvictService():
+                raise InternalError("a service was declared to a driver without instances")
             case WakeAt():
                 self._set_alarm(command.at)
             case _:

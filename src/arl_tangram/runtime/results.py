@@ -125,9 +125,14 @@ class Result:
     def error(self) -> ActionError:
         """The exception that stands for the outcome of an action that did not succeed."""
         tail = (self.stderr.strip() or self.stdout.strip())[-_TAIL_CHARACTERS:]
-        message = f"{self.id} {self.outcome.value.replace('_', ' ')}"
-        if self.reason:
-            message += f": {self.reason}"
-        return _RAISED[self.outcome](
-            f"{message}\n{tail}" if tail else message, outcome=self.outcome.value, output_tail=tail
-        )
+        return error_of(self.id, self.outcome, reason=self.reason, tail=tail)
+
+
+def error_of(identity: ActionId, outcome: Outcome, *, reason: str, tail: str = "") -> ActionError:
+    """The exception that stands for an outcome other than success."""
+    message = f"{identity} {outcome.value.replace('_', ' ')}"
+    if reason:
+        message += f": {reason}"
+    return _RAISED[outcome](
+        f"{message}\n{tail}" if tail else message, outcome=outcome.value, output_tail=tail
+    )

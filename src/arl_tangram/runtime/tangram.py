@@ -11,6 +11,7 @@ from typing import Self, Unpack
 
 from prometheus_client import CollectorRegistry
 
+from ..core.events import QuotaDeclared
 from ..core.kernel import Kernel
 from ..core.model import (
     CPU,
@@ -19,18 +20,23 @@ from ..core.model import (
     Action,
     ActionId,
     Node,
+    NodeId,
+    Quota,
     TaskId,
     TrajectoryId,
 )
 from ..core.policy import Policy
 from ..errors import ConfigError, Unavailable
+from ..executors.api import Request, Response
 from ..executors.local import LocalHost
 from ..executors.port import EnvironmentSpec, Host
 from ..policies.registry import policy_named
 from . import units
+from .call import Answer
 from .clock import Clock, MonotonicClock
 from .driver import Driver
 from .environment import Environment
+from .fetch import Fetcher
 from .finishing import to_the_end
 from .handle import Handle, to_its_end
 from .intake import Intake
@@ -42,6 +48,7 @@ from .metrics import Metrics
 from .observers import Observer
 from .place import SandboxPlace
 from .profile import load_profile, save_profile
+from .quotas import Rate, quota_of, tokens_of
 from .requests import (
     Command,
     CommandOptions,
@@ -121,6 +128,8 @@ class Tangram:
         self._prefix = secrets.token_hex(4)
         self._intake: Intake | None = None
         self._closing: asyncio.Task[None] | None = None
+        self._quotas: dict[str, Quota] = {}
+        self._fetch: Fetcher | None = None
 
     @classmethod
     def local(
@@ -304,18 +313,27 @@ class Tangram:
     def lease(
         self,
         *,
-        cpus: Cpus = 1,
+        cpus: Cpus | None = None,
         memory: Size | None = None,
+        quota: Mapping[str, int] | str | None = None,
         task: str = "default",
         trajectory: str = "default",
         kind: str = "lease",
         priority: int = 0,
         resizable: bool = False,
     ) -> Lease:
-        """Resources for code of one's own, held inside an ``async with`` block."""
+        """Resources for code of one's own, held inside an ``async with`` block.
+
+        Args:
+            cpus: one core by default; none by default if it is for tokens of a quota.
+            memory: how much of the machine's memory it holds.
+            quota: tokens, as ``{"search": 1}`` or ``"search"``; all it needs comes at once.
+        """
         intake = self._ready
-        milli, elastic = units.cpu_request(cpus, resizable=resizable)
-        needs = {CPU: milli} if milli else {}
+        if cpus is None and quota is None:
+            cpus = 1
+        milli, elastic = (0, None) if cpus is None else units.cpu_request(cpus, resizable=resizable)
+        needs = {**({CPU: milli} if milli else {}), **tokens_of(quota)}
         if memory is not None:
             needs[MEMORY] = units.size_mib(memory, "memory")
         action = Action(
@@ -330,6 +348,87 @@ class Tangram:
         )
         return Lease(action, driver=intake.driver, core_ids=self._unit == 1)
 
+    def quota(
+        self,
+        name: str,
+        *,
+        rate: Rate | None = None,
+        burst: int = 1,
+        concurrency: int | None = None,
+        daily: int | None = None,
+        windows: Mapping[str, int] | None = None,
+        adaptive: bool = False,
+    ) -> Quota:
+        """Declare what an API allows, shared by everyone who uses it through this Tangram.
+
+        Args:
+            rate: calls a second, or text such as ``"10/s"`` or ``"600/min"``.
+            burst: how many of them may come at once after a rest.
+            concurrency: calls under way at once.
+            daily: calls in any 24 hours.
+            windows: further limits, such as ``{"1h": 500}``; all of them hold at once.
+            adaptive: find the real limit below `rate` and `concurrency` from what is refused.
+
+        Raises:
+            ConfigError: a field is wrong, or the name is taken.
+        """
+        declared = quota_of(
+            name,
+            rate=rate,
+            burst=burst,
+            concurrency=concurrency,
+            daily=daily,
+            windows=windows,
+            adaptive=adaptive,
+        )
+        intake = self._ready
+        if name in self._quotas:
+            raise ConfigError(f"quota {name!r} is declared already; two limits need two names")
+        self._quotas[name] = declared
+        intake.driver.feed(QuotaDeclared(at=intake.driver.now(), quota=declared))
+        return declared
+
+    async def fetch(
+        self,
+        quota: str,
+        request: str | Request,
+        *,
+        task: str = "default",
+        trajectory: str = "default",
+        kind: str | None = None,
+        priority: int = 0,
+        attempts: int = 8,
+        id: str | None = None,  # noqa: A002  # what it is called everywhere
+    ) -> Answer[Response]:
+        """Send an HTTP request under a quota, over a connection that is kept.
+
+        A reply of 429, or of 503 with ``Retry-After``, pauses the quota for everybody; faults that
+        may pass are tried again, those that will not are failures at once.
+
+        Args:
+            request: a URL to get, or a `Request`.
+            kind: the label under which its duration is learned; the quota's name by default.
+            attempts: how often it is tried in all.
+            id: a name of the caller's own; the same id again never sends anything again.
+        """
+        intake = self._ready
+        action = Action(
+            id=ActionId(intake.names.next("a") if id is None else id),
+            task=TaskId(task),
+            trajectory=TrajectoryId(trajectory),
+            kind=quota if kind is None else kind,
+            needs=tokens_of(quota),
+            priority=priority,
+            max_attempts=attempts,
+        )
+        sent = Request(url=request) if isinstance(request, str) else request
+        return await self._fetcher(intake.driver).fetch(action, quota, sent)
+
+    def _fetcher(self, driver: Driver) -> Fetcher:
+        if self._fetch is None:
+            self._fetch = Fetcher(driver)
+        return self._fetch
+
     @property
     def _ready(self) -> Intake:
         if self._closing is not None:
@@ -343,6 +442,8 @@ class Tangram:
             if self._intake is not None:
                 await self._intake.driver.end_all()
                 self._intake.driver.close()
+            if self._fetch is not None:
+                await self._fetch.close()
         finally:
             await self._host.close()
         if self._profile is not None:

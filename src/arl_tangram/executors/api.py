@@ -1,0 +1,168 @@
+"""One HTTP request: bounded in time and size, judged by whose fault its failure is."""
+
+from __future__ import annotations
+
+import asyncio
+import email.utils
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ..core.model import Outcome, Seconds
+
+if TYPE_CHECKING:
+    import httpx
+
+MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What to send.
+
+    Attributes:
+        content: the body as bytes; `json` is the alternative.
+        timeout_s: the limit on one attempt, from the connection to the last byte.
+        body_limit_bytes: a longer reply is cut off and is a failure.
+    """
+
+    url: str
+    method: str = "GET"
+    params: Mapping[str, Any] | None = None
+    headers: Mapping[str, str] | None = None
+    json: Any = None
+    content: bytes | None = None
+    timeout_s: Seconds = 30.0
+    body_limit_bytes: int = 16 * MIB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Response:
+    """What came back."""
+
+    status: int
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+    @property
+    def text(self) -> str:
+        """The body as text; bytes that are none are replaced."""
+        return self.body.decode(errors="replace")
+
+    def json(self) -> Any:
+        """The body as JSON; raises `ValueError` if it is none."""
+        import json  # noqa: PLC0415  # `json` is a field of the class beside this one
+
+        return json.loads(self.body)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange:
+    """How one attempt ended.
+
+    Attributes:
+        outcome: FAILED if the other side says that it will never work, LOST if it may work later.
+        retry_after_s: how long the other side asked everybody to wait; None if it did not.
+    """
+
+    outcome: Outcome
+    response: Response | None = None
+    reason: str = ""
+    retry_after_s: Seconds | None = None
+
+
+#: A refusal that names no time is one of this long.
+UNNAMED_PAUSE_S = 1.0
+_TOO_MANY = 429
+_UNAVAILABLE = 503
+_MAY_WORK_LATER = frozenset({408, 425, 500, 502, 503, 504})
+_LONGEST_PAUSE_S = 3600.0
+
+
+class HttpClient:
+    """Sends requests over connections that are kept and used again."""
+
+    def __init__(self) -> None:
+        self._client: httpx.AsyncClient | None = None
+
+    async def send(self, request: Request) -> Exchange:
+        """One attempt; a bad answer is a value, and only cancellation is raised."""
+        import httpx  # noqa: PLC0415  # half of the start-up time of a program that fetches nothing
+
+        if self._client is None:
+            limits = httpx.Limits(max_connections=None, max_keepalive_connections=1024)
+            self._client = httpx.AsyncClient(limits=limits, timeout=None, trust_env=False)
+        try:
+            async with asyncio.timeout(request.timeout_s):
+                return await self._exchange(self._client, request)
+        except TimeoutError:
+            return Exchange(
+                outcome=Outcome.TIMED_OUT, reason=f"no full reply within {request.timeout_s:g} s"
+            )
+        except httpx.InvalidURL as error:
+            return Exchange(outcome=Outcome.FAILED, reason=f"url={request.url!r}: {error}")
+        except httpx.UnsupportedProtocol as error:
+            return Exchange(outcome=Outcome.FAILED, reason=f"url={request.url!r}: {error}")
+        except httpx.HTTPError as error:
+            return Exchange(outcome=Outcome.LOST, reason=f"{type(error).__name__}: {error!s}")
+
+    async def close(self) -> None:
+        """Close every connection."""
+        if self._client is not None:
+            await self._client.aclose()
+
+    async def _exchange(self, client: httpx.AsyncClient, request: Request) -> Exchange:
+        stream = client.stream(
+            request.method,
+            request.url,
+            params=request.params,
+            headers=request.headers,
+            json=request.json,
+            content=request.content,
+        )
+        async with stream as reply:
+            body = bytearray()
+            async for chunk in reply.aiter_bytes():
+                body += chunk
+                if len(body) > request.body_limit_bytes:
+                    return Exchange(
+                        outcome=Outcome.FAILED,
+                        reason=f"the reply is longer than {request.body_limit_bytes:,} bytes;"
+                        " raise body_limit_bytes to accept it",
+                    )
+            response = Response(
+                status=reply.status_code, headers=dict(reply.headers), body=bytes(body)
+            )
+        return _judge(response)
+
+
+def _judge(response: Response) -> Exchange:
+    status = response.status
+    if status < 400:
+        return Exchange(outcome=Outcome.SUCCEEDED, response=response)
+    pause = retry_after(response.headers.get("retry-after"), now=time.time())
+    if status == _TOO_MANY or (status == _UNAVAILABLE and pause is not None):
+        wait = UNNAMED_PAUSE_S if pause is None else pause
+        return Exchange(
+            outcome=Outcome.LOST,
+            response=response,
+            reason=f"status {status}: it asks for a pause of {wait:g} s",
+            retry_after_s=wait,
+        )
+    outcome = Outcome.LOST if status in _MAY_WORK_LATER else Outcome.FAILED
+    return Exchange(outcome=outcome, response=response, reason=f"status {status}")
+
+
+def retry_after(value: str | None, *, now: Seconds) -> Seconds | None:
+    """The seconds that a ``Retry-After`` header asks for (RFC 9110, 10.2.3), an hour at most."""
+    if value is None:
+        return None
+    try:
+        wait = float(value)
+    except ValueError:
+        try:
+            wait = email.utils.parsedate_to_datetime(value).timestamp() - now
+        except ValueError:
+            return None
+    return min(max(wait, 0.0), _LONGEST_PAUSE_S) if wait == wait else None  # noqa: PLR0124  # NaN

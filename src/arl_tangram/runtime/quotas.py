@@ -1,0 +1,87 @@
+"""Reads what people write for quotas: rates, bursts, daily caps, and tokens to take."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from ..core.model import API, Bundle, Quota, Window
+from ..errors import ConfigError, InvalidAction
+from . import units
+
+
+Rate = float | int | str
+"""Calls a second, or text such as ``"10/s"``, ``"600/min"``, ``"5000/h"``."""
+
+_DAY_S = 86400.0
+_SPANS = {"s": 1.0, "sec": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "hour": 3600.0, "day": _DAY_S}
+_RATE = re.compile(r"(\d+(?:\.\d+)?)\s*/\s*([a-z]+)")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+def quota_of(
+    name: str,
+    *,
+    rate: Rate | None = None,
+    burst: int = 1,
+    concurrency: int | None = None,
+    daily: int | None = None,
+    windows: Mapping[str, int] | None = None,
+    adaptive: bool = False,
+) -> Quota:
+    """A quota; raises `ConfigError` for what it cannot be, naming the field."""
+    if not _NAME.fullmatch(str(name)):
+        raise ConfigError(
+            f"name={name!r}: up to 64 letters, digits and ._-, a letter or digit first"
+        )
+    spans = [(_DAY_S, daily, "daily")] if daily is not None else []
+    for text, tokens in (windows or {}).items():
+        spans.append((units.seconds(text, "windows"), tokens, f"windows[{text!r}]"))
+    limits = tuple(
+        Window(tokens=_count(tokens, field), per_s=per_s) for per_s, tokens, field in spans
+    )
+    if rate is None and concurrency is None and not limits:
+        raise ConfigError(
+            f"quota {name!r} limits nothing: give rate, concurrency, daily or windows"
+        )
+    return Quota(
+        name=name,
+        rate_per_s=None if rate is None else _per_second(rate),
+        burst=_count(burst, "burst"),
+        concurrency=None if concurrency is None else _count(concurrency, "concurrency"),
+        windows=limits,
+        adaptive=adaptive,
+    )
+
+
+def tokens_of(quota: Mapping[str, int] | str | None) -> Bundle:
+    """The needs behind ``quota={"search": 1}`` or just ``quota="search"``."""
+    if quota is None:
+        return {}
+    given = {quota: 1} if isinstance(quota, str) else quota
+    for name, tokens in given.items():
+        if type(tokens) is not int or tokens < 1:
+            raise InvalidAction(f"quota[{name!r}]={tokens!r}: tokens are a whole number from 1")
+    return {API + name: tokens for name, tokens in given.items()}
+
+
+def _per_second(rate: Rate) -> float:
+    want = 'calls a second such as 2.5, or text such as "10/s" or "600/min"'
+    value: float
+    if isinstance(rate, str):
+        match = _RATE.fullmatch(rate.strip().lower())
+        if match is None or match[2] not in _SPANS:
+            raise ConfigError(f"rate={rate!r}: give {want}")
+        value = float(match[1]) / _SPANS[match[2]]
+    else:
+        value = float(rate)
+    if not 0 < value < float("inf"):
+        raise ConfigError(f"rate={rate!r}: a rate is above zero; give {want}")
+    return value
+
+
+def _count(value: int, field: str) -> int:
+    given: object = value
+    if type(given) is not int or given < 1:
+        raise ConfigError(f"{field}={value!r}: a whole number from 1")
+    return given
