@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 
 from .commands import Command, Resolve
 from .entries import Entry, EnvironmentEntry
+from .instances import HostCopy, Instance
 from .lines import Lines
 from .model import (
     API,
     ActionId,
     Bundle,
     EnvironmentId,
+    InstanceId,
     NodeId,
     Outcome,
     Seconds,
@@ -20,9 +22,11 @@ from .model import (
 )
 from .phases import EnvironmentPhase, Phase, check_environment_step, check_step
 from .pools.draft import Draft
+from .pools.gpu import Cell
 from .pools.node import NodePool
 from .pools.quota import NEVER, QuotaPool
 from .queue import Queue
+from .services import ServiceState
 
 #: How many ended actions and environments are remembered, so that a late repeat is recognised.
 REMEMBERED = 65_536
@@ -38,6 +42,8 @@ class NodeState:
         opening: environments being opened now.
         to_open: placed environments that wait for their turn.
         reserved_for: the environment that is served next here; others must wait.
+        restoring: devices on which an instance is being restored.
+        copies: what services are restored from here, the least recently used first.
     """
 
     id: NodeId
@@ -50,6 +56,8 @@ class NodeState:
     opening: int = 0
     to_open: deque[EnvironmentEntry] = field(default_factory=deque)
     reserved_for: EnvironmentEntry | None = None
+    restoring: int = 0
+    copies: list[HostCopy] = field(default_factory=list)
 
     def reservation(self) -> EnvironmentEntry | None:
         """Who is served next here, if they still wait."""
@@ -69,6 +77,9 @@ class Cluster:
         self.environments: dict[EnvironmentId, EnvironmentEntry] = {}
         self.anywhere = Lines()
         self.quotas: dict[str, QuotaPool] = {}
+        self.services: dict[str, ServiceState] = {}
+        self.instances: dict[InstanceId, Instance] = {}
+        self.stirred: dict[str, None] = {}
         self.unplaced: Queue[EnvironmentEntry] = Queue()
         self.held: dict[TaskId, int] = defaultdict(int)
         self.placed: dict[TaskId, int] = defaultdict(int)
@@ -95,6 +106,10 @@ class Cluster:
 
     def enqueue(self, entry: Entry, *, first: bool = False) -> None:
         """Let an action wait for a node: its environment's, or any."""
+        if (service := self.service_of(entry)) is not None:
+            service.add(entry, first=first)
+            self.stirred[service.name] = None
+            return
         queue = self.anywhere
         if (environment := self._environment_of(entry)) is not None:
             if environment.phase is not EnvironmentPhase.OPEN or environment.node is None:
@@ -114,6 +129,9 @@ class Cluster:
 
     def dequeue(self, entry: Entry) -> None:
         """Take a waiting action out of wherever it waits."""
+        if (service := self.service_of(entry)) is not None:
+            service.remove(entry)
+            return
         environment = self._environment_of(entry)
         if environment is not None and environment.waiting.pop(entry.id, None) is not None:
             return
@@ -148,6 +166,11 @@ class Cluster:
             del node.running[entry.id]
             node.pool.give_back(lease.grant)
             self.dirty[lease.node] = None
+        if lease.instance is not None:
+            if (instance := self.instances.get(lease.instance)) is not None:
+                del instance.calls[entry.id]
+                instance.used_at = self.now
+                self.stirred[instance.service] = None
         for name in entry.quotas:
             self.quotas[name].give_back(entry.least[name])
             self.quota_changed(name)
@@ -180,6 +203,7 @@ class Cluster:
         if not self.quotas:
             return NEVER
         lines = [self.anywhere, *(node.queue for node in self.nodes.values())]
+        lines += [service.lines for service in self.services.values()]
         wanted = {need for line in lines for need in line.wanted()}
         times = (self.quotas[name].next_change(self.now, tokens) for name, tokens in wanted)
         return min((at for at in times if at > self.now), default=NEVER)
@@ -191,12 +215,28 @@ class Cluster:
             draft.counts[name] = quota.available(self.now)
         return draft
 
+    def service_of(self, entry: Entry) -> ServiceState | None:
+        """The service that an action is a call to."""
+        return None if entry.served_by is None else self.services[entry.served_by]
+
+    def copy_of(self, state: ServiceState, node: NodeState, cell: Cell) -> HostCopy | None:
+        """What an instance on this cell would be restored from; None if nothing is there."""
+        if state.bare:
+            return None
+        for copy in node.copies:
+            if copy.service == state.name and not copy.leaving and copy.cell in {None, cell}:
+                return copy
+        return None
+
     def has_tokens(self, quota: str) -> bool:
         """Whether a quota has any token now."""
         return self.quotas[quota].available(self.now) > 0
 
     def quota_changed(self, quota: str) -> None:
-        """Let every node look again on which somebody waits for this quota."""
+        """Let every node and service look again at which somebody waits for this quota."""
+        for service in self.services.values():
+            if any(quota == name for name, _ in service.lines.wanted()):
+                self.stirred[service.name] = None
         if any(quota == name for name, _ in self.anywhere.wanted()):
             self.dirty.update(dict.fromkeys(self.nodes))
             return
@@ -208,11 +248,11 @@ class Cluster:
         """Why these amounts together fit on no node there is; empty if some node could hold them."""
         total: dict[str, int] = {}
         for bundle in bundles:
+            if why := self.why_no_tokens(bundle):
+                return why
             for name, amount in bundle.items():
                 if not name.startswith(API):
                     total[name] = total.get(name, 0) + amount
-                elif why := self._why_no_tokens(name, amount):
-                    return why
         if not self.nodes or any(n.pool.could_ever_fit(total) for n in self.nodes.values()):
             return ""
         for name, amount in total.items():
@@ -221,13 +261,16 @@ class Cluster:
                 return f"it needs {name}={amount}, and the largest node has {name}={most}"
         return f"it needs {_readable(total)} together, and no single node has all of it"
 
-    def _why_no_tokens(self, name: str, tokens: int) -> str:
-        quota = self.quotas.get(name)
-        if quota is None:
-            known = ", ".join(sorted(self.quotas)) or "none"
-            return f"no quota {name} is declared (there are: {known})"
-        if not quota.could_ever(tokens):
-            return f"it needs {tokens} tokens of {name} at once, more than the quota ever has"
+    def why_no_tokens(self, bundle: Bundle) -> str:
+        """Why the quotas can never give what of this they are to give; empty if they can."""
+        for name, tokens in bundle.items():
+            if not name.startswith(API):
+                continue
+            if (quota := self.quotas.get(name)) is None:
+                known = ", ".join(sorted(self.quotas)) or "none"
+                return f"no quota {name} is declared (there are: {known})"
+            if not quota.could_ever(tokens):
+                return f"it needs {tokens} tokens of {name} at once, more than the quota ever has"
         return ""
 
     def _environment_of(self, entry: Entry) -> EnvironmentEntry | None:

@@ -39,6 +39,7 @@ class Entry:
         units: units of its elastic resource it holds now; 0 if rigid or not running.
         passed_at: when somebody who came later was first served before it.
         bound_to: the node whose queue it is in, if any.
+        served_by: the name of the service that it is a call to, if it is one.
         work_done: seconds of one-unit work behind it in this attempt, as of `counted_at`.
         startup_left: seconds of start-up still before it, as of `counted_at`.
     """
@@ -63,6 +64,7 @@ class Entry:
     startup_left: Seconds = 0.0
     passed_at: Seconds | None = None
     bound_to: NodeId | None = None
+    served_by: str | None = None
     resized: bool = False
     stop_reason: str = ""
     stop_outcome: Outcome = Outcome.CANCELLED

@@ -39,6 +39,9 @@ from .planning import Planning
 from .policy import Policy
 from .pools.node import NodePool
 from .pools.quota import NEVER, QuotaPool
+from .services import ServiceState
+from .serving import Serving
+from .worth import Eviction
 
 
 class Kernel:
@@ -52,6 +55,7 @@ class Kernel:
         opening_limit: how many environments a node may be opening at once.
         patience_s: how long an action or environment may be passed over by later ones before
             what it needs is kept for it.
+        eviction: which instances of services make room for others; by cost if None.
     """
 
     def __init__(
@@ -61,6 +65,7 @@ class Kernel:
         *,
         opening_limit: int = 8,
         patience_s: Seconds = 2.0,
+        eviction: Eviction | None = None,
     ) -> None:
         self.estimates: Estimates = Learned() if estimates is None else estimates
         self._cluster = Cluster()
@@ -68,6 +73,7 @@ class Kernel:
         self._placement = Placement(
             self._cluster, opening_limit=opening_limit, patience_s=patience_s
         )
+        self._serving = Serving(self._cluster, self.estimates, eviction=eviction)
         self._planning = Planning(self._cluster, policy, self.estimates, patience_s=patience_s)
 
     def handle(self, event: Event) -> list[Command]:
@@ -113,6 +119,7 @@ class Kernel:
                 cluster.nodes[node.id] = NodeState(id=node.id, pool=NodePool(node))
                 cluster.dirty[node.id] = None
                 self._placement.changed()
+                self._serving.joined()
             case NodeLost(node=node_id):
                 if node_id in cluster.nodes:
                     self._node_lost(cluster.nodes[node_id])
@@ -123,14 +130,23 @@ class Kernel:
             case QuotaThrottled(quota=name, retry_after_s=retry_after_s):
                 if (pool := cluster.quotas.get(API + name)) is not None:
                     pool.throttled(cluster.now, retry_after_s)
-            case ServiceDeclared() | ServiceRestored() | ServiceEvicted() | InstanceFailed():
-                raise NotImplementedError
+            case ServiceDeclared(service=service):
+                if service.name in cluster.services:
+                    raise InvariantError(f"service {service.name} was declared twice")
+                self._serving.declare(service)
+            case ServiceRestored(instance=instance):
+                self._serving.restored(instance)
+            case ServiceEvicted(instance=instance):
+                self._serving.evicted(instance)
+            case InstanceFailed(instance=instance, reason=reason):
+                self._serving.failed(instance, reason)
             case Woke():
                 self._wake_at = NEVER
                 for name in cluster.quotas:
                     cluster.quota_changed(name)
             case _:
                 assert_never(event)
+        self._serving.settle()
         self._placement.settle()
         self._planning.settle()
         self._ask_to_be_woken()
@@ -170,7 +186,7 @@ class Kernel:
 
     def _ask_to_be_woken(self) -> None:
         cluster = self._cluster
-        at = min(self._placement.next_at(), cluster.next_tokens())
+        at = min(self._placement.next_at(), cluster.next_tokens(), self._serving.next_at())
         if at < NEVER and at != self._wake_at:
             cluster.out.append(WakeAt(at))
         self._wake_at = at
@@ -181,24 +197,39 @@ class Kernel:
         cluster = self._cluster
         if action.id in cluster.entries or action.id in cluster.ended:
             return  # a repeated submit is the same submit
-        curve = None
+        service = self._serving.route(action)
+        curve = None if service is None or service.bare else service.curve
         if action.elastic is not None:
             curve = curve_of(action.elastic.units, self.estimates.speedup(action))
         entry = Entry.of(action, number=cluster.number(), at=cluster.now, curve=curve)
         cluster.entries[action.id] = entry
-        outcome, reason = self._refusal(action)
+        outcome, reason = self._refusal(action, service)
         if outcome is not None:
             cluster.resolve(entry, outcome, reason)
             return
+        if service is not None:
+            entry.served_by = service.name
+            self._serving.called(entry)
         cluster.enqueue(entry)
-        if action.environment is None:
+        if action.environment is None and service is None:
             node = self._planning.roomiest(entry)
             if node is not None:
                 cluster.dirty[node.id] = None
 
-    def _refusal(self, action: Action) -> tuple[Outcome | None, str]:
+    def _refusal(
+        self, action: Action, service: ServiceState | None
+    ) -> tuple[Outcome | None, str]:
         cluster = self._cluster
         held = NOTHING
+        if action.service is not None:
+            if service is None:
+                known = ", ".join(sorted(cluster.services)) or "none"
+                why = f"no service {action.service} is declared (there are: {known})"
+                return Outcome.REJECTED, why
+            if action.elastic is not None:
+                return Outcome.REJECTED, "a call has no elastic units: its service has degrees"
+            if service.quarantined and service.resting(cluster.now):
+                return Outcome.LOST, service.quarantined
         if action.environment is not None:
             entry = cluster.environments.get(action.environment)
             if entry is None:
@@ -209,6 +240,12 @@ class Kernel:
             if entry.phase is EnvironmentPhase.CLOSING:
                 return Outcome.CANCELLED, f"environment {action.environment} is closing"
             held = entry.environment.needs
+        if service is not None:
+            if action.environment is not None:
+                return Outcome.REJECTED, "a call to a service does not run in an environment"
+            why = self._serving.why_never(service, least_of(action))
+            why = why or cluster.why_no_tokens(least_of(action))
+            return (Outcome.REJECTED, f"it can never run: {why}") if why else (None, "")
         if why := cluster.why_never(least_of(action), held):
             return Outcome.REJECTED, f"it can never run: {why}"
         return None, ""
@@ -234,6 +271,7 @@ class Kernel:
                 units=0 if entry.resized else units,
                 run_s=run_s,
             )
+            self._serving.answered(entry, event.outcome)
             if event.outcome is Outcome.SUCCEEDED:
                 for name in entry.quotas:
                     cluster.quotas[name].succeeded()
@@ -250,7 +288,7 @@ class Kernel:
         cluster.step(entry, Phase.QUEUED)
         entry.bound_to = None
         cluster.enqueue(entry, first=True)
-        if (node := self._planning.roomiest(entry)) is not None:
+        if entry.served_by is None and (node := self._planning.roomiest(entry)) is not None:
             cluster.dirty[node.id] = None
 
     def _cancel(self, action: ActionId) -> None:
@@ -278,6 +316,7 @@ class Kernel:
             node.queue.remove(entry)
         for environment in list(node.environments.values()):
             self._placement.lost_with_node(environment, reason)
+        self._serving.lost(node)
         del cluster.nodes[node.id]
         for entry in running:
             cluster.release(entry)

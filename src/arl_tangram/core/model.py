@@ -23,6 +23,8 @@ CPU = "cpu"
 """The resource name of processor time, counted in millicores."""
 MEMORY = "memory"
 """The resource name of memory, counted in MiB."""
+GPU = "gpu"
+"""The resource name of whole GPUs that an action holds itself, in one aligned cell of a node."""
 API = "api:"
 """What the resource names of quotas begin with; one unit is one token."""
 MILLI = 1000
@@ -141,12 +143,16 @@ class Node:
 class Grant:
     """What a lease holds: amounts, units of the key elastic resource, and concrete cores.
 
-    `cores` has one id for every whole core, then one for the part of a shared core, if any.
+    Attributes:
+        units: of a call to a service, the devices of the instance that serves it.
+        cores: one id for every whole core, then one for the part of a shared core, if any.
+        devices: the GPUs it holds itself, as a lease of devices does and a call does not.
     """
 
     amounts: Bundle = field(default_factory=_nothing)
     units: int = 0
     cores: tuple[int, ...] = ()
+    devices: tuple[int, ...] = ()
 
     @property
     def cpu_milli(self) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ..errors import PolicyError
 from .cluster import Cluster, NodeState
-from .commands import Resize, Start
+from .commands import Resize
 from .entries import Entry
 from .estimates import Estimates
 from .model import CPU, MILLI, Lease, Seconds
@@ -14,6 +14,7 @@ from .phases import Phase
 from .policy import Plan, Policy, View
 from .pools.draft import Draft
 from .queue import Queue
+from .starting import start
 
 
 class Planning:
@@ -84,6 +85,7 @@ class Planning:
         return (e for e in entries if e.bound_to or node.pool.could_ever_fit(e.own))
 
     def _apply(self, plan: Plan, node: NodeState) -> None:
+        cluster = self._cluster
         grows = []
         for entry, units in plan.resizes:
             if units < entry.units:
@@ -91,31 +93,9 @@ class Planning:
             else:
                 grows.append((entry, units))
         for entry, units in plan.starts:
-            self._start(entry, units, node)
+            start(cluster, entry, units, node=node)
         for entry, units in grows:
             self._resize(entry, units, node)
-
-    def _start(self, entry: Entry, units: int, node: NodeState) -> None:
-        cluster = self._cluster
-        cluster.dequeue(entry)
-        cluster.step(entry, Phase.RUNNING)
-        entry.attempt += 1
-        entry.units = units
-        entry.resized = False
-        entry.started_at = entry.counted_at = cluster.now
-        entry.work_done = 0.0
-        entry.startup_left = entry.curve.startup_s * units if entry.curve else 0.0
-        entry.lease = Lease(
-            action=entry.id,
-            attempt=entry.attempt,
-            node=node.id,
-            grant=node.pool.take(entry.amounts(units), units=units),
-            environment=entry.action.environment,
-        )
-        for name in entry.quotas:
-            cluster.quotas[name].take(cluster.now, entry.least[name])
-        cluster.seat(entry, node)
-        cluster.out.append(Start(entry.lease))
 
     def _resize(self, entry: Entry, units: int, node: NodeState) -> None:
         lease, elastic, curve = entry.lease, entry.action.elastic, entry.curve

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from ..errors import ConfigError
 from .coding import coding
+from .mopd import mopd
 from .trace import read_trace
 from .workload import Workload
 
-BUILT_IN = {"coding": coding}
+BUILT_IN = {"coding": coding, "mopd": mopd}
 
 
 def workload_named(name: str, *, batch: int | None = None, seed: int = 0) -> Workload:

@@ -10,10 +10,12 @@ from typing import Protocol, assert_never
 from ..core.commands import (
     CloseEnvironment,
     Command,
+    EvictService,
     OpenEnvironment,
     Resize,
     Resolve,
     ResolveEnvironment,
+    RestoreService,
     Start,
     Stop,
     WakeAt,
@@ -27,6 +29,9 @@ from ..core.events import (
     EnvironmentRequested,
     Event,
     NodeJoined,
+    ServiceDeclared,
+    ServiceEvicted,
+    ServiceRestored,
     Woke,
 )
 from ..core.model import (
@@ -34,14 +39,17 @@ from ..core.model import (
     MILLI,
     ActionId,
     EnvironmentId,
+    InstanceId,
     Lease,
     Node,
+    NodeId,
     Outcome,
     Seconds,
 )
-from .cluster import cores_of
+from .cluster import cores_of, gpus_of
 from .execution import Execution
 from .level import Level
+from .restores import DEFAULT_HOST_GB_PER_S, Host, Restore
 from .workload import Trajectory, Turn, Workload
 
 Observer = Callable[[Event, Sequence[Command]], None]
@@ -60,7 +68,8 @@ class ActionRecord:
 
     Attributes:
         started_at: when its last attempt started; None if it never ran.
-        overhead_s: how much of its wait its environment was being opened.
+        overhead_s: how much of its wait its environment was being opened, or the instance that
+            served it restored.
     """
 
     id: ActionId
@@ -85,6 +94,11 @@ class Run:
         held: units held by running actions, or owned by environments.
         used: units that were at work; what is held and idle, or beyond what a curve can use, is not.
         units_used_s: unit-seconds of work and start-up that were done.
+        gpus: how many the cluster has.
+        gpus_held: devices of the instances that answered a call.
+        gpus_used: devices that were at work; what a curve cannot use is not.
+        gpus_used_s: the same over time.
+        restores: how many instances were restored.
         events: how many events the kernel handled.
     """
 
@@ -96,6 +110,11 @@ class Run:
     held: Level
     used: Level
     units_used_s: Seconds
+    gpus: int
+    gpus_held: Level
+    gpus_used: Level
+    gpus_used_s: Seconds
+    restores: int
     events: int
 
 
@@ -105,6 +124,7 @@ def simulate(
     *,
     nodes: Sequence[Node],
     open_s: Seconds = 0.0,
+    host_gb_per_s: float = DEFAULT_HOST_GB_PER_S,
     observe: Observer | None = None,
 ) -> Run:
     """Run the workload to its end on these nodes; the same arguments give the same run.
@@ -114,12 +134,20 @@ def simulate(
         workload: the step to run.
         nodes: the cluster; they join before anything else happens.
         open_s: how long it takes to open an environment.
+        host_gb_per_s: what all restores of a node share.
         observe: called with every event and the commands it caused.
 
     Raises:
         RuntimeError: nothing is left to happen, but some trajectories have not ended.
     """
-    simulation = _Simulation(kernel, workload, nodes=nodes, open_s=open_s, observe=observe)
+    simulation = _Simulation(
+        kernel,
+        workload,
+        nodes=nodes,
+        open_s=open_s,
+        host_gb_per_s=host_gb_per_s,
+        observe=observe,
+    )
     return simulation.run()
 
 
@@ -136,10 +164,10 @@ class _Rollout:
 
 @dataclass(slots=True)
 class _Pending:
-    """An event on the heap; one that belongs to an execution is void once its units changed."""
+    """An event on the heap; one that ends something is void once the speed of that changed."""
 
     event: Event
-    execution: Execution | None = None
+    subject: Execution | Restore | None = None
     version: int = 0
 
 
@@ -149,6 +177,7 @@ class _Simulation:
     workload: Workload
     nodes: Sequence[Node] = field(kw_only=True)
     open_s: Seconds = field(kw_only=True)
+    host_gb_per_s: float = field(kw_only=True)
     observe: Observer | None = field(kw_only=True)
     heap: list[tuple[Seconds, int, _Pending]] = field(default_factory=list)
     seq: int = 0  # ties break by the order of scheduling, so a run is a function of its inputs
@@ -162,6 +191,12 @@ class _Simulation:
     held: Level = field(default_factory=Level)
     used: Level = field(default_factory=Level)
     used_s: Seconds = 0.0
+    gpus_held: Level = field(default_factory=Level)
+    gpus_used: Level = field(default_factory=Level)
+    gpus_used_s: Seconds = 0.0
+    hosts: dict[NodeId, Host] = field(default_factory=dict)
+    restoring: dict[InstanceId, Restore] = field(default_factory=dict)
+    restored: dict[InstanceId, tuple[Seconds, Seconds]] = field(default_factory=dict)
     aborted: int = 0
     first_at: Seconds = 0.0
     last_at: Seconds = 0.0
@@ -171,6 +206,9 @@ class _Simulation:
         self.first_at = min((t.start_s for t in self.workload.trajectories), default=0.0)
         for node in self.nodes:
             self._schedule(NodeJoined(at=min(self.first_at, 0.0), node=node))
+            self.hosts[node.id] = Host(self.host_gb_per_s)
+        for model in self.workload.models:
+            self._schedule(ServiceDeclared(at=min(self.first_at, 0.0), service=model.service))
         for trajectory in self.workload.trajectories:
             self._arrive(trajectory)
         while self.heap:
@@ -190,6 +228,11 @@ class _Simulation:
             held=self.held,
             used=self.used,
             units_used_s=self.used_s,
+            gpus=gpus_of(self.nodes),
+            gpus_held=self.gpus_held,
+            gpus_used=self.gpus_used,
+            gpus_used_s=self.gpus_used_s,
+            restores=len(self.restored),
             events=self.handled,
         )
 
@@ -233,8 +276,8 @@ class _Simulation:
 
     # -- events --------------------------------------------------------------------------
 
-    def _schedule(self, event: Event, execution: Execution | None = None) -> _Pending:
-        pending = _Pending(event, execution, execution.version if execution else 0)
+    def _schedule(self, event: Event, subject: Execution | Restore | None = None) -> _Pending:
+        pending = _Pending(event, subject, subject.version if subject else 0)
         heapq.heappush(self.heap, (event.at, self.seq, pending))
         self.seq += 1
         return pending
@@ -243,8 +286,8 @@ class _Simulation:
         now, _, pending = heapq.heappop(self.heap)
         event = pending.event
         if isinstance(event, ActionExited):
-            execution = pending.execution
-            if execution is None or execution.version != pending.version:
+            execution = pending.subject
+            if not isinstance(execution, Execution) or execution.version != pending.version:
                 return
             self._leave(execution, event, now=now)
         elif isinstance(event, ActionSubmitted):
@@ -259,6 +302,11 @@ class _Simulation:
             owned = self.owned_milli.pop(event.environment, 0)
             if owned:
                 self.held.add(-owned / MILLI, now)
+        elif isinstance(event, ServiceRestored):
+            restore = pending.subject
+            if not isinstance(restore, Restore) or restore.version != pending.version:
+                return
+            self._restored(restore, now)
         elif isinstance(event, Woke):
             if pending is not self.wake:
                 return
@@ -271,9 +319,15 @@ class _Simulation:
             self._perform(command, now)
 
     def _leave(self, execution: Execution, event: ActionExited, *, now: Seconds) -> None:
-        self.used_s += execution.settle(now)
-        self.used.add(-execution.speed, now)
-        self.held.add(-execution.lease.grant.cpu_milli / MILLI, now)
+        used_s = execution.settle(now)
+        if execution.lease.instance is None:
+            self.used_s += used_s
+            self.used.add(-execution.speed, now)
+            self.held.add(-execution.lease.grant.cpu_milli / MILLI, now)
+        else:
+            self.gpus_used_s += used_s
+            self.gpus_used.add(-execution.speed, now)
+            self.gpus_held.add(-float(execution.units), now)
         del self.running[event.action]
 
     # -- commands ------------------------------------------------------------------------
@@ -300,6 +354,11 @@ class _Simulation:
             case ResolveEnvironment(environment=gone):
                 # Still known by its trajectory, but not to be closed any more.
                 self._abort(self.by_environment.pop(gone), now=now)
+            case RestoreService():
+                self._restore(command, now)
+            case EvictService(instance=instance):
+                # Devices are freed at once: what it takes is in the fixed part of a restore.
+                self._schedule(ServiceEvicted(at=now, instance=instance))
             case WakeAt(at=at):
                 self.wake = self._schedule(Woke(at=max(at, now)))
             case _:
@@ -314,9 +373,34 @@ class _Simulation:
             waited_from = max(record.submitted_at, rollout.opening_since)
             record.overhead_s = max(rollout.opened_at - waited_from, 0.0)
         self.running[lease.action] = execution
-        self.held.add(lease.grant.cpu_milli / MILLI, now)
-        self.used.add(execution.speed, now)
+        if lease.instance is None:
+            self.held.add(lease.grant.cpu_milli / MILLI, now)
+            self.used.add(execution.speed, now)
+        else:
+            began_at, ready_at = self.restored.get(lease.instance, (now, now))
+            waited_from = max(record.submitted_at, began_at)
+            record.overhead_s = max(ready_at - waited_from, 0.0)
+            self.gpus_held.add(float(execution.units), now)
+            self.gpus_used.add(execution.speed, now)
         self._foresee(execution)
+
+    def _restore(self, command: RestoreService, now: Seconds) -> None:
+        model = next(m for m in self.workload.models if m.service.name == command.service.name)
+        restore = Restore(command, model, now=now)
+        self.restoring[command.instance] = restore
+        self.restored[command.instance] = (now, now)
+        self._foresee_restores(self.hosts[command.node].begin(restore, now=now))
+
+    def _restored(self, restore: Restore, now: Seconds) -> None:
+        command = restore.command
+        del self.restoring[command.instance]
+        self.restored[command.instance] = (self.restored[command.instance][0], now)
+        self._foresee_restores(self.hosts[command.node].end(restore, now=now))
+
+    def _foresee_restores(self, restores: Sequence[Restore]) -> None:
+        for restore in restores:
+            event = ServiceRestored(at=restore.ends_at(), instance=restore.command.instance)
+            self._schedule(event, restore)
 
     def _resize(self, lease: Lease, now: Seconds) -> None:
         execution = self.running[lease.action]

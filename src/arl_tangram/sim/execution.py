@@ -33,7 +33,7 @@ class Execution:
         self.turn = turn
         self.started_at = now
         self.version = 0
-        self.units = turn.units if turn.action.elastic is None else lease.grant.units
+        self.units = lease.grant.units or turn.units
         self.speed = turn.speedup.at(self.units)
         timeout_s = turn.action.timeout_s
         self._limit_at = None if timeout_s is None else now + timeout_s

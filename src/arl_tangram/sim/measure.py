@@ -30,6 +30,9 @@ class Measures:
         act_quantiles_s: ACT at evenly spaced shares of the actions, the share first.
         held: units held over time, as (second, units).
         used: units at work over time.
+        gpu_utilization: the share of all GPU-seconds that did work; 0 without GPUs.
+        gpus_held_s: GPU-seconds of the instances that answered calls.
+        restores: how many instances of services were restored.
     """
 
     trajectories: int
@@ -50,6 +53,9 @@ class Measures:
     act_quantiles_s: Curve
     held: Curve
     used: Curve
+    gpu_utilization: float = 0.0
+    gpus_held_s: Seconds = 0.0
+    restores: int = 0
 
 
 def measure(run: Run) -> Measures:
@@ -89,6 +95,9 @@ def measure(run: Run) -> Measures:
         act_quantiles_s=tuple((i / 200, quantile(act, i / 200)) for i in range(201)),
         held=run.held.curve(end=run.step_s),
         used=run.used.curve(end=run.step_s),
+        gpu_utilization=run.gpus_used_s / (run.gpus * run.step_s) if run.gpus else 0.0,
+        gpus_held_s=run.gpus_held.integral,
+        restores=run.restores,
     )
 
 

@@ -13,6 +13,7 @@ from ..core.model import (
     Environment,
     EnvironmentId,
     Seconds,
+    Service,
     TaskId,
     TrajectoryId,
 )
@@ -31,6 +32,7 @@ class Turn:
         work_s: how long the action takes on one unit, start-up not counted.
         speedup: its true curve; what `action.elastic` tells the scheduler may be less.
         units: what it runs on if `action.elastic` is None, whatever it holds in the books.
+        degrees: of a call, those that its service may have.
     """
 
     think_s: Seconds
@@ -38,10 +40,13 @@ class Turn:
     work_s: Seconds
     speedup: Speedup = RIGID
     units: int = 1
+    degrees: tuple[int, ...] = ()
 
     def allowed_units(self) -> tuple[int, ...]:
         """The amounts it may run on, ascending."""
         elastic = self.action.elastic
+        if self.degrees:
+            return self.degrees
         return (self.units,) if elastic is None else elastic.units
 
 
@@ -57,11 +62,28 @@ class Trajectory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ServedModel:
+    """A service, with the truth about its restores.
+
+    Attributes:
+        fixed_s: the part of a restore that takes as long whatever is moved.
+        gigabytes: what is moved from the host to the devices.
+        link_gb_per_s: how fast it goes to one device.
+    """
+
+    service: Service
+    fixed_s: Seconds = 0.0
+    gigabytes: float = 0.0
+    link_gb_per_s: float = 25.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """A step: the trajectories of one batch."""
+    """A step: the trajectories of one batch, and the services they call."""
 
     name: str
     trajectories: tuple[Trajectory, ...]
+    models: tuple[ServedModel, ...] = ()
 
     def turns(self) -> Iterator[Turn]:
         """Every turn of every trajectory, one trajectory after the other."""
@@ -84,8 +106,14 @@ def as_static(workload: Workload, *, cores: int = 3) -> Workload:
     """
     if cores < 1:
         raise ValueError(f"cores={cores}: a container owns at least 1 core")
-    trajectories = tuple(_with_own_cores(t, cores=cores) for t in workload.trajectories)
+    trajectories = tuple(
+        _with_own_cores(t, cores=cores) if _needs_cores(t) else t for t in workload.trajectories
+    )
     return replace(workload, trajectories=trajectories)
+
+
+def _needs_cores(trajectory: Trajectory) -> bool:
+    return any(turn.action.service is None for turn in trajectory.turns)
 
 
 def _with_own_cores(trajectory: Trajectory, *, cores: int) -> Trajectory:

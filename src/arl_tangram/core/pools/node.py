@@ -1,10 +1,11 @@
-"""The books of one node: CPU cores and plain counts, all taken or none."""
+"""The books of one node: CPU cores, plain counts and GPU devices, all taken or none."""
 
 from __future__ import annotations
 
 from ..model import CPU, MILLI, Bundle, Grant, Node
 from .cpu import CpuPool
 from .draft import Draft
+from .gpu import GpuPool
 
 
 class NodePool:
@@ -14,6 +15,9 @@ class NodePool:
         self.capacity = dict(node.capacity)
         self.cpu = CpuPool(self.capacity.get(CPU, 0), node.topology)
         self.counts = {name: n for name, n in self.capacity.items() if name != CPU}
+        self.gpus = GpuPool(node.gpus)
+        self.gpu_mib = node.gpu_mib
+        self.gpu_model = node.gpu_model
 
     def draft(self) -> Draft:
         """A scratch copy of what is free."""
@@ -24,7 +28,9 @@ class NodePool:
         """Whether the bundle would fit if the node were empty."""
         return all(amount <= self.capacity.get(name, 0) for name, amount in bundle.items())
 
-    def take(self, bundle: Bundle, *, units: int = 0) -> Grant:
+    def take(
+        self, bundle: Bundle, *, units: int = 0, devices: tuple[int, ...] = ()
+    ) -> Grant:
         """Hold what the bundle has of this node's own resources; it must fit."""
         cores: tuple[int, ...] = ()
         for name, amount in bundle.items():
@@ -32,7 +38,7 @@ class NodePool:
                 cores = self.cpu.take(amount)
             elif name in self.counts:
                 self.counts[name] -= amount
-        return Grant(amounts=bundle, units=units, cores=cores)
+        return Grant(amounts=bundle, units=units, cores=cores, devices=devices)
 
     def give_back(self, grant: Grant) -> None:
         """Free what a grant holds of this node."""
@@ -47,7 +53,7 @@ class NodePool:
         more = units - grant.units
         if resource != CPU:
             self.counts[resource] -= more
-            return Grant(amounts=bundle, units=units, cores=grant.cores)
+            return Grant(amounts=bundle, units=units, cores=grant.cores, devices=grant.devices)
         whole = grant.amounts[CPU] // MILLI
         cores, part = grant.cores[:whole], grant.cores[whole:]
         if more > 0:
@@ -56,4 +62,6 @@ class NodePool:
             spare = self.cpu.surplus_of(cores, -more)
             self.cpu.give_back(-more * MILLI, spare)
             cores = tuple(core for core in cores if core not in spare)
-        return Grant(amounts=bundle, units=units, cores=(*cores, *part))
+        return Grant(
+            amounts=bundle, units=units, cores=(*cores, *part), devices=grant.devices
+        )

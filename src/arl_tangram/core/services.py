@@ -1,0 +1,188 @@
+"""What the kernel knows about one service: who waits for it, where it is, how often it is called."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from .arrivals import Arrivals
+from .curve import Curve
+from .entries import Entry
+from .estimates import PRIOR_WORK_S, Estimates
+from .instances import Instance
+from .lines import Lines
+from .model import Action, Degree, InstanceId, Seconds, Service
+from .pools.node import NodePool
+
+#: Restore time of a degree that has never been seen and was not declared.
+PRIOR_RESTORE_S = 10.0
+#: Weight of the newest observation in what is learned about restores and calls.
+NEWEST = 0.2
+
+
+@dataclass(slots=True)
+class Mix:
+    """How many of the waiting calls are of one task and kind, with one of them to ask about."""
+
+    count: int
+    example: Action
+
+
+@dataclass(slots=True, eq=False)
+class ServiceState:
+    """One service, mutated by the kernel alone.
+
+    Attributes:
+        curve: how much faster each degree is, for the account of work done.
+        lines: the calls that wait.
+        instances: those not gone.
+        call_work_s: the expected work of its calls, on average of late.
+        bare: whether it stands for plain leases of devices: nothing to restore, one call each.
+        failures: how often its instances failed since a call of it last succeeded.
+        rest_until: no instance is restored before this time.
+        quarantined: why it is not served at all for now; empty if it is.
+        wake_at: when it has to be looked at again, whatever happens.
+    """
+
+    service: Service
+    curve: Curve
+    arrivals: Arrivals
+    bare: bool = False
+    lines: Lines = field(default_factory=Lines)
+    instances: dict[InstanceId, Instance] = field(default_factory=dict)
+    degrees: dict[int, Degree] = field(default_factory=dict)
+    mixes: dict[tuple[str, str], Mix] = field(default_factory=dict)
+    restores: dict[tuple[int, bool], Seconds] = field(default_factory=dict)
+    call_work_s: Seconds = PRIOR_WORK_S
+    failures: int = 0
+    rest_until: Seconds = float("-inf")
+    quarantined: str = ""
+    last_failure: str = ""
+    wake_at: Seconds = float("inf")
+
+    @classmethod
+    def of(cls, service: Service, *, now: Seconds, bare: bool = False) -> ServiceState:
+        """The state of a service that was just declared."""
+        return cls(
+            service=service,
+            curve=_curve_of(service),
+            arrivals=Arrivals(now),
+            bare=bare,
+            degrees={degree.gpus: degree for degree in service.degrees},
+        )
+
+    @property
+    def name(self) -> str:
+        return self.service.name
+
+    @property
+    def pinned(self) -> bool:
+        """Whether its instances stay where they are for ever."""
+        return bool(self.service.pinned)
+
+    def add(self, entry: Entry, *, first: bool = False) -> None:
+        """Let a call wait."""
+        self.lines.add(entry, first=first)
+        key = (entry.task, entry.action.kind)
+        if (mix := self.mixes.get(key)) is None:
+            self.mixes[key] = Mix(1, entry.action)
+        else:
+            mix.count += 1
+
+    def remove(self, entry: Entry) -> None:
+        """It does not wait any more."""
+        self.lines.remove(entry)
+        key = (entry.task, entry.action.kind)
+        mix = self.mixes[key]
+        mix.count -= 1
+        if not mix.count:
+            del self.mixes[key]
+
+    def waiting(self, estimates: Estimates) -> tuple[int, Seconds]:
+        """How many calls wait, and the expected work of each, on average."""
+        calls = sum(mix.count for mix in self.mixes.values())
+        if not calls:
+            return 0, self.call_work_s
+        work = sum(mix.count * estimates.work(mix.example) for mix in self.mixes.values())
+        return calls, work / calls
+
+    def called(self, work: Seconds, now: Seconds) -> None:
+        """A call with this expected work came."""
+        self.arrivals.add(now)
+        self.call_work_s += NEWEST * (work - self.call_work_s)
+
+    def speeds(self, instances: Iterable[Instance]) -> list[float]:
+        """The speed of every slot of these instances, the fastest first."""
+        slots = self.service.slots
+        speeds = [i.degree.speedup for i in instances for _ in range(slots)]
+        speeds.sort(reverse=True)
+        return speeds
+
+    def staying(self) -> list[Instance]:
+        """Instances that serve its calls, or are to, and need not make room."""
+        return [instance for instance in self.instances.values() if instance.staying]
+
+    def restore_s(self, degree: Degree, *, cold: bool, crowd: int = 0) -> Seconds:
+        """How long an instance is expected to take to be ready.
+
+        Args:
+            degree: its width.
+            cold: whether it must be loaded from scratch.
+            crowd: how many devices of its node are being restored already.
+        """
+        if self.bare:
+            return 0.0
+        alone = self.service.load_s if cold else degree.restore_s
+        if alone is None:
+            alone = self.restores.get((degree.gpus, cold))
+        if alone is None:
+            alone = self._guess(degree)
+        return alone * max(1.0, (crowd + degree.gpus) / UNCROWDED)
+
+    def restored(self, instance: Instance, now: Seconds) -> None:
+        """Learn from how long it took."""
+        key = (instance.degree.gpus, instance.cold)
+        took = now - instance.began_at
+        took /= max(1.0, (instance.crowd + instance.degree.gpus) / UNCROWDED)
+        known = self.restores.get(key)
+        self.restores[key] = took if known is None else known + NEWEST * (took - known)
+
+    def _guess(self, degree: Degree) -> Seconds:
+        """From the nearest degree of which a restore is known, by the share of weights on a device."""
+        known = {gpus: s for (gpus, _), s in self.restores.items()}
+        known |= {d.gpus: d.restore_s for d in self.service.degrees if d.restore_s is not None}
+        if not known:
+            return PRIOR_RESTORE_S
+        gpus = min(known, key=lambda width: abs(width - degree.gpus))
+        return known[gpus] * gpus / degree.gpus
+
+    def could_run_on(self, pool: NodePool, degree: Degree) -> bool:
+        """Whether an instance of this width could ever be on a node."""
+        service = self.service
+        return (
+            bool(pool.gpus.cells(degree.gpus))
+            and degree.device_mib <= pool.gpu_mib
+            and service.gpu_model in {"", pool.gpu_model}
+            and pool.could_ever_fit({"memory": service.host_mib})
+        )
+
+    def resting(self, now: Seconds) -> bool:
+        """Whether no instance of it may be restored now."""
+        return now < self.rest_until
+
+
+#: So many devices of a node can be restored at once at full speed: its host's memory bandwidth.
+UNCROWDED = 4.0
+
+
+def _curve_of(service: Service) -> Curve:
+    units = tuple(degree.gpus for degree in service.degrees)
+    speeds = {degree.gpus: degree.speedup for degree in service.degrees}
+    return Curve(
+        units=units,
+        slowness=tuple(1.0 / speeds[gpus] for gpus in units),
+        savings=(0.0,) * len(units),
+        startup_s=0.0,
+        index={gpus: i for i, gpus in enumerate(units)},
+        speeds=speeds,
+    )

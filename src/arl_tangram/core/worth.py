@@ -1,0 +1,70 @@
+"""What it costs a service to have the instances it has, and what others lose if some have to go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from .instances import Instance
+from .model import Seconds
+from .services import ServiceState
+from .waits import steady_act
+
+#: For how long a choice of instances is expected to stand: losses and gains a second are weighed
+#: over this long against what waits now.
+HORIZON_S = 20.0
+
+
+class Eviction(Protocol):
+    """Says what it would cost to take instances off their devices."""
+
+    def loss(
+        self, state: ServiceState, leaving: Sequence[Instance], *, now: Seconds, room: bool
+    ) -> float:
+        """Seconds of completion time that calls lose in a second without `leaving`.
+
+        `room` tells that there are free devices elsewhere for an instance of its.
+        """
+
+
+def cost(state: ServiceState, speeds: Sequence[float], *, now: Seconds) -> float:
+    """Completion time that a service's calls are expected to take up in a second.
+
+    `speeds` are those of all its slots, the fastest first. Without any, the next call waits for a
+    restore, and so do, in part, those that come while it goes on.
+    """
+    rate, work = state.arrivals.rate(now), state.call_work_s
+    if speeds:
+        return rate * steady_act(rate, work, speeds, horizon_s=HORIZON_S)
+    run, restore = quickest(state)
+    together = rate * restore  # calls that come while one is restored wait for the same restore
+    return rate * run + together * (1.0 + together / 2.0) / (1.0 + together)
+
+
+def quickest(state: ServiceState) -> tuple[Seconds, Seconds]:
+    """Run and restore time on the fewest devices: what is had where devices are short."""
+    degree = state.service.degrees[0]
+    return state.call_work_s / degree.speedup, state.restore_s(degree, cold=False)
+
+
+class Cost:
+    """Weighs how often a service is called of late against what its absence costs each time.
+
+    An instance beside others of its service is worth what it saves their calls; the last one is
+    worth the restore that the next call would wait for.
+    """
+
+    def loss(
+        self, state: ServiceState, leaving: Sequence[Instance], *, now: Seconds, room: bool
+    ) -> float:
+        """The difference that `leaving` makes to the cost of the service."""
+        staying = state.staying()
+        after = state.speeds(i for i in staying if i not in leaving)
+        before = state.speeds(staying)
+        lost = cost(state, after, now=now) - cost(state, before, now=now)
+        if not after and room:
+            # It can go where there is room, and only calls that come meanwhile wait.
+            restore = quickest(state)[1]
+            moving = state.arrivals.rate(now) * restore * restore / 2.0
+            lost = min(lost, moving / HORIZON_S)
+        return max(lost, 0.0)

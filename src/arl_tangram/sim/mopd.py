@@ -1,0 +1,147 @@
+"""The built-in workload `mopd`: trajectories are generated, then each asks one teacher for a score."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from dataclasses import dataclass
+from importlib.resources import files
+from random import Random
+
+from ..core.model import Action, ActionId, Degree, Seconds, Service, TaskId, TrajectoryId
+from ..core.speedup import Amdahl
+from .workload import ServedModel, Trajectory, Turn, Workload
+
+MIB_PER_GB = 1e9 / 2**20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MopdParameters:
+    """The figures of `workloads/mopd.toml`, where each is explained."""
+
+    task: TaskId
+    kind: str
+    batch: int
+    generate_median_s: Seconds
+    generate_sigma: float
+    exponent: float
+    places: int
+    every_s: Seconds
+    tokens_median: float
+    tokens_sigma: float
+    most_tokens: float
+    tokens_per_s: float
+    teachers: int
+    weights_gb: float
+    degrees: tuple[int, ...]
+    speedup: Amdahl
+    slots: int
+    restore_fixed_s: Seconds
+    link_gb_per_s: float
+
+
+def mopd_parameters() -> MopdParameters:
+    """The parameters that ship with the package."""
+    text = files("arl_tangram.workloads").joinpath("mopd.toml").read_text("utf-8")
+    table = tomllib.loads(text)
+    generate, popularity = table["generate"], table["popularity"]
+    tokens, teachers = table["tokens"], table["teachers"]
+    return MopdParameters(
+        task=TaskId(table["task"]),
+        kind=table["kind"],
+        batch=table["batch"],
+        generate_median_s=generate["median_s"],
+        generate_sigma=generate["sigma"],
+        exponent=popularity["exponent"],
+        places=popularity["places"],
+        every_s=popularity["every_s"],
+        tokens_median=tokens["median"],
+        tokens_sigma=tokens["sigma"],
+        most_tokens=tokens["most"],
+        tokens_per_s=tokens["per_s"],
+        teachers=teachers["count"],
+        weights_gb=teachers["weights_gb"],
+        degrees=tuple(teachers["degrees"]),
+        speedup=Amdahl(serial=teachers["serial"]),
+        slots=teachers["slots"],
+        restore_fixed_s=teachers["restore_fixed_s"],
+        link_gb_per_s=teachers["link_gb_per_s"],
+    )
+
+
+def mopd(*, batch: int | None = None, seed: int = 0) -> Workload:
+    """A step of `batch` trajectories (2,048 if None), the same for the same arguments.
+
+    Raises:
+        ValueError: `batch` is less than 1.
+    """
+    parameters = mopd_parameters()
+    size = parameters.batch if batch is None else batch
+    if size < 1:
+        raise ValueError(f"batch={size}: a step has at least 1 trajectory")
+    random = Random(seed)
+    return Workload(
+        name="mopd",
+        trajectories=tuple(_trajectory(f"t{i}", parameters, random) for i in range(size)),
+        models=tuple(_teacher(number, parameters) for number in range(parameters.teachers)),
+    )
+
+
+def _trajectory(name: str, parameters: MopdParameters, random: Random) -> Trajectory:
+    mu = math.log(parameters.generate_median_s)
+    think_s = random.lognormvariate(mu, parameters.generate_sigma)
+    tokens = random.lognormvariate(math.log(parameters.tokens_median), parameters.tokens_sigma)
+    action = Action(
+        id=ActionId(f"{parameters.task}/{name}/0"),
+        task=parameters.task,
+        trajectory=TrajectoryId(name),
+        kind=parameters.kind,
+        service=_name(_asked(think_s, parameters, random), parameters),
+    )
+    turn = Turn(
+        think_s=think_s,
+        action=action,
+        work_s=min(tokens, parameters.most_tokens) / parameters.tokens_per_s,
+        speedup=parameters.speedup,
+        degrees=parameters.degrees,
+    )
+    return Trajectory(id=TrajectoryId(name), task=parameters.task, turns=(turn,))
+
+
+def _asked(at: Seconds, parameters: MopdParameters, random: Random) -> int:
+    """The teacher that a call at this time goes to."""
+    count = parameters.teachers
+    shares = [1.0 / rank**parameters.exponent for rank in range(1, count + 1)]
+    (rank,) = random.choices(range(count), weights=shares)
+    moved = int(at // parameters.every_s) * parameters.places
+    return (rank + moved) % count
+
+
+def _name(number: int, parameters: MopdParameters) -> str:
+    return f"{parameters.task}-teacher-{number + 1}"
+
+
+def _teacher(number: int, parameters: MopdParameters) -> ServedModel:
+    mib = parameters.weights_gb * MIB_PER_GB
+    degrees = tuple(
+        Degree(
+            gpus=gpus,
+            speedup=parameters.speedup.at(gpus),
+            device_mib=math.ceil(mib / gpus),
+            restore_s=parameters.restore_fixed_s
+            + parameters.weights_gb / (gpus * parameters.link_gb_per_s),
+        )
+        for gpus in parameters.degrees
+    )
+    service = Service(
+        name=_name(number, parameters),
+        degrees=degrees,
+        host_mib=math.ceil(mib),
+        slots=parameters.slots,
+    )
+    return ServedModel(
+        service=service,
+        fixed_s=parameters.restore_fixed_s,
+        gigabytes=parameters.weights_gb,
+        link_gb_per_s=parameters.link_gb_per_s,
+    )
