@@ -47,13 +47,6 @@ class NodeState:
     to_open: deque[EnvironmentEntry] = field(default_factory=deque)
     reserved_for: EnvironmentEntry | None = None
 
-    def reservation(self) -> EnvironmentEntry | None:
-        """Who is served next here, if they still wait."""
-        entry = self.reserved_for
-        if entry is not None and entry.phase is not EnvironmentPhase.WAITING:
-            self.reserved_for = entry = None
-        return entry
-
 
 class Cluster:
     """The state that the kernel owns, and the steps that keep its indexes in agreement."""
@@ -170,18 +163,23 @@ class Cluster:
         if len(self.gone) > REMEMBERED:
             self.gone.popitem(last=False)
 
-    def why_never(self, *bundles: Bundle) -> str:
-        """Why these amounts together fit on no node there is; empty if some node could hold them."""
+    def why_never(self, *bundles: Bundle, on: NodeId | None = None) -> str:
+        """Why these amounts together fit on no node there is, or not on the one it must be on.
+
+        Empty if some node could hold them.
+        """
         total: dict[str, int] = {}
         for bundle in bundles:
             for name, amount in bundle.items():
                 total[name] = total.get(name, 0) + amount
-        if not self.nodes or any(n.pool.could_ever_fit(total) for n in self.nodes.values()):
+        nodes = list(self.nodes.values()) if on is None else [self.nodes[on]]
+        if not nodes or any(n.pool.could_ever_fit(total) for n in nodes):
             return ""
+        where = "the largest node" if on is None else f"its environment is on {on}, which"
         for name, amount in total.items():
-            most = max(node.pool.capacity.get(name, 0) for node in self.nodes.values())
+            most = max(node.pool.capacity.get(name, 0) for node in nodes)
             if amount > most:
-                return f"it needs {name}={amount}, and the largest node has {name}={most}"
+                return f"it needs {name}={amount}, and {where} has {name}={most}"
         return f"it needs {_readable(total)} together, and no single node has all of it"
 
     def _environment_of(self, entry: Entry) -> EnvironmentEntry | None:

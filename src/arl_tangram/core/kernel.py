@@ -171,10 +171,10 @@ class Kernel:
 
     def _refusal(self, action: Action) -> tuple[Outcome | None, str]:
         cluster = self._cluster
-        held = NOTHING
+        held, node = NOTHING, None
         if action.environment is not None:
             entry = cluster.environments.get(action.environment)
-            if entry is None:
+            if entry is None or action.environment in cluster.gone:
                 outcome, why = cluster.gone.get(
                     action.environment, (Outcome.REJECTED, "it was never asked for")
                 )
@@ -182,7 +182,9 @@ class Kernel:
             if entry.phase is EnvironmentPhase.CLOSING:
                 return Outcome.CANCELLED, f"environment {action.environment} is closing"
             held = entry.environment.needs
-        if why := cluster.why_never(least_of(action), held):
+            if entry.phase is EnvironmentPhase.OPEN:
+                node = entry.node
+        if why := cluster.why_never(least_of(action), held, on=node):
             return Outcome.REJECTED, f"it can never run: {why}"
         return None, ""
 
@@ -194,6 +196,7 @@ class Kernel:
         entry.count(event.at)
         units, run_s = entry.units, event.at - entry.started_at
         bound = entry.action.environment
+        self._placement.freed(entry.lease.grant.amounts)
         cluster.release(entry)
         if entry.phase is Phase.STOPPING:
             cluster.resolve(entry, entry.stop_outcome, entry.stop_reason)
