@@ -305,6 +305,20 @@ def test_a_closed_environment_takes_no_more_commands(scripted: Scripted) -> None
     scripted(body)
 
 
+def test_an_environment_is_opened_once(scripted: Scripted) -> None:
+    async def body(tangram: Tangram, host: ScriptedHost) -> None:
+        env = tangram.environment()
+        await env.close()
+        async with env:
+            assert env is await env
+        with pytest.raises(UnknownEnvironment, match="was closed; make another"):
+            await env
+
+        assert ["open", "close"] == [verb for verb, *_ in host.calls]
+
+    scripted(body)
+
+
 def test_giving_up_on_an_environment_that_waits_for_room_leaves_nothing(scripted: Scripted) -> None:
     async def body(tangram: Tangram, host: ScriptedHost) -> None:
         async with tangram.environment(memory="3GiB"):

@@ -52,6 +52,7 @@ class SandboxPlace:
         self._closing: asyncio.Task[None] | None = None
         self._sandbox: Sandbox | None = None
         self._why_gone: TangramError | None = None
+        self._requested = False
         self._attempt = 0
         self._cores: tuple[int, ...] = ()
         self._sharing: list[str] = []  # runs that share the cores it owns, oldest first
@@ -63,7 +64,13 @@ class SandboxPlace:
 
         Raises `InvalidAction` if no node could ever hold it, `Unavailable` if it could not be made.
         """
-        self._driver.request(self)
+        if self._gone.done():
+            raise self._why_gone or UnknownEnvironment(
+                f"environment {self.environment.id} was closed; make another one"
+            )
+        if not self._requested:
+            self._requested = True
+            self._driver.request(self)
         try:
             await asyncio.shield(self._opened)
         except asyncio.CancelledError:
@@ -72,6 +79,8 @@ class SandboxPlace:
 
     async def close(self) -> None:
         """Let it go, and wait until it is gone with all that was in it; idempotent."""
+        if not self._requested:
+            return
         self._driver.release(self.environment.id)
         await asyncio.shield(self._gone)
 
