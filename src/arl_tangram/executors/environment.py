@@ -43,6 +43,7 @@ class Run:
     in_shell: bool = False
     shell_lost: bool = False
     warden: Warden | None = None
+    background: frozenset[Warden] = frozenset()  # who watched over processes when it began
     stopped: Outcome | None = None  # why it was told to end
     pinned: bool = False
     timers: list[asyncio.TimerHandle] = field(default_factory=list)
@@ -179,6 +180,7 @@ class LocalSandbox:
         if not self._runs:
             self._group.start_peak()
         self._runs[run_id] = run
+        run.background = frozenset(self._lingering)
         self._apply_grants()
 
     async def _take_warden(self) -> Warden:
@@ -249,6 +251,7 @@ class LocalSandbox:
                 environment_died=self._runner.died,
                 warden_trouble=warden.trouble,
                 oom_kills=kills,
+                background_lost=not run.background <= self._lingering,
                 peak=peak,
                 memory_limited="memory" in self._limits,
                 memory_mib=limit,
