@@ -442,7 +442,7 @@ def test_closing_cancels_everything_that_is_left(scripted: Scripted) -> None:
         await until(lambda: host.sandboxes[env.id].running)
 
     scripted(body)
-    assert {Outcome.CANCELLED} == {handle._work.result.result().outcome for handle in handles}
+    assert {Outcome.CANCELLED} == {handle._work.result.outcome for handle in handles}
 
 
 def test_what_a_command_prints_is_text_whatever_the_bytes(scripted: Scripted) -> None:

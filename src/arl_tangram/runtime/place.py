@@ -9,7 +9,7 @@ from functools import partial
 
 from ..core.commands import OpenEnvironment
 from ..core.events import EnvironmentClosed, EnvironmentFailed, EnvironmentOpened
-from ..core.model import CPU, Environment, Lease, NodeId, Outcome, Seconds
+from ..core.model import CPU, Environment, Lease, NodeId, Outcome
 from ..errors import (
     InternalError,
     InvalidAction,
@@ -123,11 +123,14 @@ class SandboxPlace:
         self._sandbox.stop(run_id)
         return True
 
-    def broke(self, reason: str, at: Seconds) -> None:
+    def broke(self, reason: str) -> None:
         if self._closing is None:
             self._driver.feed(
                 EnvironmentFailed(
-                    at=at, environment=self.environment.id, attempt=self._attempt, reason=reason
+                    at=self._driver.now(),
+                    environment=self.environment.id,
+                    attempt=self._attempt,
+                    reason=reason,
                 )
             )
 
@@ -200,7 +203,7 @@ class SandboxPlace:
         else:
             failure = f"the host broke: {error!r}"
             log.error("the host broke", exc_info=error, extra={"action": "open_environment"})
-        self.broke(failure, self._driver.now())
+        self.broke(failure)
 
     async def _close(self) -> None:
         if self._opening is not None:
