@@ -28,8 +28,10 @@ from arl_tangram.testing.watched import Watched, resolved_environments, started
         (action("a", gpu=1), "it can never run: it needs gpu=1, and the largest node has gpu=0"),
         (
             action("a", cpu=4, memory=8000),
-            "it can never run: it needs cpu=4000 memory=8000 together, "
-            "and no single node has all of it",
+            (
+                "it can never run: it needs cpu=4000 memory=8000 together, "
+                "and no single node has all of it"
+            ),
         ),
     ],
 )

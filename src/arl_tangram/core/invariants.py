@@ -24,7 +24,7 @@ def check(cluster: Cluster) -> None:
     _check_entries(cluster)
     _check_environments(cluster)
     for node in cluster.nodes.values():
-        _check_node(cluster, node)
+        _check_node(node)
 
 
 def _require(condition: object, message: str) -> None:
@@ -87,7 +87,7 @@ def _check_environments(cluster: Cluster) -> None:
     _require(waiting == unplaced, f"environments forgotten or not: {waiting ^ unplaced}")
 
 
-def _check_node(cluster: Cluster, node: NodeState) -> None:
+def _check_node(node: NodeState) -> None:
     grants: list[Grant] = [e.lease.grant for e in node.running.values() if e.lease]
     grants += [e.grant for e in node.environments.values() if e.grant]
     total: Counter[str] = Counter()
