@@ -269,7 +269,7 @@ class LocalSandbox:
         if not self._idle and self.usable:
             self._spare_warden()
         if self._runs:
-            self._apply_grants()
+            self._apply_grants(ended=True)
         elif self._lingering and self.usable:
             self._group.set_cpu(BACKGROUND_MILLI)
             self._freeze_timer = self._loop.call_later(FREEZE_AFTER_S, self._freeze)
@@ -338,10 +338,12 @@ class LocalSandbox:
 
     # -- grants ----------------------------------------------------------------------------------
 
-    def _apply_grants(self) -> None:
+    def _apply_grants(self, *, ended: bool = False) -> None:
+        """Put the grants into force; `ended` says that they are what an ended run has left."""
         grants = [run.grant for run in self._runs.values()]
         self._group.set_cpu(round(sum(grant.milli for grant in grants) * self._scale))
-        if self._pin:
+        # Moving a group to other cores is dear, and takes its processes off those they were put on.
+        if self._pin and not (ended and all(run.pinned for run in self._runs.values())):
             cores = {core for grant in grants for core in grant.cores}
             unpinned = any(not grant.cores for grant in grants)
             self._group.set_cores(() if unpinned else cores)
