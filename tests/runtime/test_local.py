@@ -74,7 +74,7 @@ def test_more_units_than_cores_are_quotas_of_a_part_of_a_core(
 
             assert result.ok, result.stderr
             assert [1.0] == [held.cores for held in result.grants]
-            assert 0.25 == pytest.approx(result.usage.cpu_s / result.timing.run_s, rel=0.4)
+            assert result.usage.cpu_s / result.timing.run_s < 0.35
         async with tangram.lease(cpus=units) as lease:
             assert (units, ()) == (lease.cpus, lease.cores)
 

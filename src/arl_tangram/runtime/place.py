@@ -220,5 +220,7 @@ class SandboxPlace:
 
     def _finish(self) -> None:
         self._driver.forget(self.environment.id)
+        if not self._opened.done():
+            self._give_up(UnknownEnvironment(f"environment {self.environment.id} was closed"))
         if not self._gone.done():
             self._gone.set_result(None)
