@@ -8,7 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from arl_tangram.executors.probe import GUARANTEES
+
+pytestmark = pytest.mark.slow
 
 PROGRAM = [str(Path(sys.executable).with_name("arl-tangram")), "doctor"]
 

@@ -15,11 +15,11 @@ def test_the_scripted_host_keeps_the_contract(check):
 
 
 @pytest.mark.parametrize("check", REAL, ids=contract.name)
-def test_this_machine_keeps_the_contract(check, tmp_path):
-    asyncio.run(contract.keep(check, LocalHost(tmp_path)))
+def test_this_machine_keeps_the_contract(check, state):
+    asyncio.run(contract.keep(check, LocalHost(state)))
 
 
 @pytest.mark.parametrize("check", REAL, ids=contract.name)
-def test_this_machine_keeps_the_contract_without_limits_and_walls(check, tmp_path):
-    host = LocalHost(tmp_path, enforcement="rlimits", isolation="process-group")
+def test_this_machine_keeps_the_contract_without_limits_and_walls(check, state):
+    host = LocalHost(state, enforcement="rlimits", isolation="process-group")
     asyncio.run(contract.keep(check, host))

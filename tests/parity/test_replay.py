@@ -64,7 +64,7 @@ async def give_up(handle: Handle, when: float, scale: float) -> None:
 def run_scripted(path: Path, **options: str | Path) -> Journal:
     async def main() -> None:
         node = Node(id=NodeId("n0"), capacity={CPU: 4000, MEMORY: 512})
-        async with Tangram(node=node, host=ScriptedHost(), journal=path, **options) as tangram:  # type: ignore[arg-type]
+        async with Tangram(node=node, host=ScriptedHost, journal=path, **options) as tangram:  # type: ignore[arg-type]
             await rollouts(tangram, seed=7)
 
     asyncio.run(main())

@@ -23,7 +23,10 @@ def scripted() -> Callable[..., None]:
         async def main() -> None:
             the_host = host or ScriptedHost()
             node = Node(id=NodeId("n0"), capacity={CPU: cpus * 1000, MEMORY: 4096})
-            async with asyncio.timeout(20), Tangram(node=node, host=the_host, **options) as tangram:
+            async with (
+                asyncio.timeout(20),
+                Tangram(node=node, host=lambda: the_host, **options) as tangram,
+            ):
                 await body(tangram, the_host)
             assert {} == the_host.sandboxes
             assert {asyncio.current_task()} == asyncio.all_tasks()

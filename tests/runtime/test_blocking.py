@@ -35,7 +35,7 @@ def host() -> ScriptedHost:
 def tangram(host: ScriptedHost) -> Iterator[blocking.Tangram]:
     node = Node(id=NodeId("n0"), capacity={CPU: 2000, MEMORY: 4096})
     before = threading.active_count()
-    with blocking.Tangram(at.Tangram(node=node, host=host)) as tangram:
+    with blocking.Tangram(at.Tangram(node=node, host=lambda: host)) as tangram:
         yield tangram
     assert {} == host.sandboxes
     assert before == threading.active_count()
@@ -110,7 +110,7 @@ def test_an_interrupt_cancels_the_command_it_was_waiting_for(
 
 def test_a_closed_tangram_says_so(host: ScriptedHost) -> None:
     node = Node(id=NodeId("n0"), capacity={CPU: 2000, MEMORY: 4096})
-    tangram = blocking.Tangram(at.Tangram(node=node, host=host))
+    tangram = blocking.Tangram(at.Tangram(node=node, host=lambda: host))
     for _ in range(2):
         with pytest.raises(at.Unavailable, match="not open"):
             tangram.run("true")

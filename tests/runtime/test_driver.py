@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import pytest
@@ -27,7 +27,7 @@ from arl_tangram.errors import InvariantError
 from arl_tangram.policies.registry import policy_named
 from arl_tangram.runtime.driver import Driver
 from arl_tangram.runtime.observers import Observer
-from arl_tangram.testing.clock import ManualClock
+from arl_tangram.testing.clock import ManualClock, ManualTimer
 
 LEASE = Lease(action=ActionId("a"), attempt=1, node=NodeId("n0"), grant=Grant(amounts={CPU: 1000}))
 
@@ -126,6 +126,21 @@ def test_the_driver_wakes_the_kernel_when_it_asked_for_it() -> None:
     clock.advance(10.0)
 
     assert [Woke(at=4.0)] == [e for e in decider.asked if isinstance(e, Woke)]
+
+
+def test_a_timer_that_fires_early_does_not_wake_the_kernel_early() -> None:
+    class Hasty(ManualClock):
+        def call_at(self, when: float, callback: Callable[[], None]) -> ManualTimer:
+            return super().call_at(min(when, self.now() + 3.0), callback)
+
+    clock = Hasty()
+    decider = Answers({ActionSubmitted: [WakeAt(5.0)]})
+    driver = Driver(decider, clock=clock)
+
+    driver.submit(Instant(driver), at=0.0)
+    clock.advance(10.0)
+
+    assert [Woke(at=5.0)] == [e for e in decider.asked if isinstance(e, Woke)]
 
 
 def test_a_closed_driver_has_no_alarm_left() -> None:

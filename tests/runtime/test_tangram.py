@@ -17,9 +17,9 @@ from arl_tangram.errors import (
     Unavailable,
     UnknownEnvironment,
 )
-from arl_tangram.executors.port import Completion
+from arl_tangram.executors.port import Completion, EnvironmentSpec
 from arl_tangram.runtime.tangram import Tangram
-from arl_tangram.testing.scripted_host import Script, ScriptedHost
+from arl_tangram.testing.scripted_host import Script, ScriptedHost, ScriptedSandbox
 
 Scripted = Callable[..., None]
 
@@ -86,31 +86,102 @@ def test_the_parts_of_the_time_add_up_exactly(scripted: Scripted) -> None:
 def test_an_elastic_command_takes_what_is_free_and_shrinks_for_a_newcomer(
     scripted: Scripted,
 ) -> None:
+    host = ScriptedHost({"wide": Script(work_s=None), "narrow": Script(work_s=None)})
+
     async def body(tangram: Tangram, host: ScriptedHost) -> None:
         async with tangram.environment() as env:
-            wide = env.submit("spin 0.2", cpus=(1, 8), kind="reward")
+            wide = env.submit("wide", cpus=(1, 8), kind="reward")
             await until(lambda: host.sandboxes[env.id].running)
-            narrow = await env.run("sleep 0.02", cpus=1)
+            sandbox = host.sandboxes[env.id]
+            narrow = env.submit("narrow", cpus=1)
+            await until(lambda: len(sandbox.running) == 2)
+            await asyncio.sleep(0.01)
+            sandbox.finish(f"{narrow.id}.1")
+            await narrow
+            sandbox.finish(f"{wide.id}.1")
             result = await wide
 
-        assert narrow.ok
         assert [2.0, 1.0, 2.0] == [held.cores for held in result.grants]
+        ends = [held.at_s for held in result.grants[1:]] + [result.timing.run_s]
+        spans = zip(result.grants, ends, strict=True)
         assert result.usage.unit_s == pytest.approx(
-            sum(
-                held.cores * (after - held.at_s)
-                for held, after in zip(
-                    result.grants,
-                    [h.at_s for h in result.grants[1:]] + [result.timing.run_s],
-                    strict=True,
-                )
-            ),
-            abs=0.01,
+            sum(held.cores * (end - held.at_s) for held, end in spans), rel=0.3
         )
         runs = [grant for verb, *_, grant in host.calls if verb == "run"]
-        assert (2000, 2000) == (runs[0].milli, runs[0].most_milli)
-        assert (1000, 1000) == (runs[1].milli, runs[1].most_milli)
+        assert [(2000, 2000), (1000, 1000)] == [(run.milli, run.most_milli) for run in runs]
 
-    scripted(body, cpus=2)
+    scripted(body, host=host)
+
+
+def test_a_command_that_shrinks_before_its_first_step_starts_on_what_it_holds(
+    scripted: Scripted,
+) -> None:
+    async def body(tangram: Tangram, host: ScriptedHost) -> None:
+        async with tangram.environment() as env:
+            wide, narrow = env.submit("true", cpus=(1, 8)), env.submit("true", cpus=1)
+            await asyncio.gather(wide.result(), narrow.result())
+
+        runs = [grant for verb, *_, grant in host.calls if verb == "run"]
+        assert [(1000, 2000), (1000, 1000)] == [(run.milli, run.most_milli) for run in runs]
+
+    scripted(body)
+
+
+class SlowHost(ScriptedHost):
+    """Opens nothing until it is let."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = asyncio.Event()
+        self.let = asyncio.Event()
+
+    async def open(self, spec: EnvironmentSpec) -> ScriptedSandbox:
+        self.asked.set()
+        await self.let.wait()
+        return await super().open(spec)
+
+
+def test_an_environment_can_be_closed_while_it_opens(scripted: Scripted) -> None:
+    async def body(tangram: Tangram, host: SlowHost) -> None:
+        env = tangram.environment()
+        opening = asyncio.create_task(env.open())
+        await host.asked.wait()
+        closing = asyncio.create_task(env.close())
+        await asyncio.sleep(0)
+        host.let.set()
+        await closing
+
+        with pytest.raises(UnknownEnvironment, match="was closed"):
+            await opening
+
+    scripted(body, host=SlowHost())
+
+
+def test_a_fresh_environment_that_opens_slowly_runs_on_what_is_held_by_then(
+    scripted: Scripted,
+) -> None:
+    async def body(tangram: Tangram, host: SlowHost) -> None:
+        wide = tangram.submit("true", cpus=(1, 8))
+        await host.asked.wait()
+        async with tangram.lease(cpus=1):
+            host.let.set()
+            result = await wide
+
+        assert [2.0, 1.0] == [held.cores for held in result.grants]
+        assert [1000] == [grant.milli for verb, *_, grant in host.calls if verb == "run"]
+
+    scripted(body, host=SlowHost())
+
+
+def test_a_fresh_environment_can_be_given_up_while_it_opens(scripted: Scripted) -> None:
+    async def body(tangram: Tangram, host: SlowHost) -> None:
+        handle = tangram.submit("true")
+        await host.asked.wait()
+        handle.cancel()
+
+        assert Outcome.CANCELLED is (await handle).outcome
+
+    scripted(body, host=SlowHost())
 
 
 def test_cancelling_the_awaiting_task_cancels_the_command(scripted: Scripted) -> None:
@@ -305,6 +376,20 @@ def test_a_closed_environment_takes_no_more_commands(scripted: Scripted) -> None
     scripted(body)
 
 
+def test_an_environment_is_opened_once(scripted: Scripted) -> None:
+    async def body(tangram: Tangram, host: ScriptedHost) -> None:
+        env = tangram.environment()
+        await env.close()
+        async with env:
+            assert env is await env
+        with pytest.raises(UnknownEnvironment, match="was closed; make another"):
+            await env
+
+        assert ["open", "close"] == [verb for verb, *_ in host.calls]
+
+    scripted(body)
+
+
 def test_giving_up_on_an_environment_that_waits_for_room_leaves_nothing(scripted: Scripted) -> None:
     async def body(tangram: Tangram, host: ScriptedHost) -> None:
         async with tangram.environment(memory="3GiB"):
@@ -428,7 +513,7 @@ def test_closing_cancels_everything_that_is_left(scripted: Scripted) -> None:
         await until(lambda: host.sandboxes[env.id].running)
 
     scripted(body)
-    assert {Outcome.CANCELLED} == {handle._work.result.result().outcome for handle in handles}
+    assert {Outcome.CANCELLED} == {handle._work.result.outcome for handle in handles}
 
 
 def test_what_a_command_prints_is_text_whatever_the_bytes(scripted: Scripted) -> None:

@@ -17,7 +17,7 @@ import typer
 
 from ..errors import RequestError, TangramError
 
-COMMANDS: tuple[str, ...] = ("doctor", "run", "simulate")
+COMMANDS: tuple[str, ...] = ("demo", "doctor", "run", "simulate")
 """The subcommands, in the order of the help text."""
 
 EXIT_ERROR = 1

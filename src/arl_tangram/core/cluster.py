@@ -59,13 +59,6 @@ class NodeState:
     restoring: int = 0
     copies: list[HostCopy] = field(default_factory=list)
 
-    def reservation(self) -> EnvironmentEntry | None:
-        """Who is served next here, if they still wait."""
-        entry = self.reserved_for
-        if entry is not None and entry.phase is not EnvironmentPhase.WAITING:
-            self.reserved_for = entry = None
-        return entry
-
 
 class Cluster:
     """The state that the kernel owns, and the steps that keep its indexes in agreement."""
@@ -244,8 +237,11 @@ class Cluster:
             if any(quota == name for name, _ in node.queue.wanted()):
                 self.dirty[node.id] = None
 
-    def why_never(self, *bundles: Bundle) -> str:
-        """Why these amounts together fit on no node there is; empty if some node could hold them."""
+    def why_never(self, *bundles: Bundle, on: NodeId | None = None) -> str:
+        """Why these amounts together fit on no node there is, or not on the one it must be on.
+
+        Empty if some node could hold them.
+        """
         total: dict[str, int] = {}
         for bundle in bundles:
             if why := self.why_no_tokens(bundle):
@@ -253,12 +249,14 @@ class Cluster:
             for name, amount in bundle.items():
                 if not name.startswith(API):
                     total[name] = total.get(name, 0) + amount
-        if not self.nodes or any(n.pool.could_ever_fit(total) for n in self.nodes.values()):
+        nodes = list(self.nodes.values()) if on is None else [self.nodes[on]]
+        if not nodes or any(n.pool.could_ever_fit(total) for n in nodes):
             return ""
+        where = "the largest node" if on is None else f"its environment is on {on}, which"
         for name, amount in total.items():
-            most = max(node.pool.capacity.get(name, 0) for node in self.nodes.values())
+            most = max(node.pool.capacity.get(name, 0) for node in nodes)
             if amount > most:
-                return f"it needs {name}={amount}, and the largest node has {name}={most}"
+                return f"it needs {name}={amount}, and {where} has {name}={most}"
         return f"it needs {_readable(total)} together, and no single node has all of it"
 
     def why_no_tokens(self, bundle: Bundle) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 from .speedup import Speedup
 
@@ -55,7 +56,7 @@ def curve_of(units: tuple[int, ...], speedup: Speedup) -> Curve:
     return Curve(
         units=amounts,
         slowness=tuple(slow for _, slow in hull),
-        savings=(*(_saving(a, b) for a, b in zip(hull, hull[1:], strict=False)), 0.0),
+        savings=(*(_saving(a, b) for a, b in pairwise(hull)), 0.0),
         startup_s=speedup.startup_s,
         index={k: i for i, k in enumerate(amounts)},
         speeds=speeds,

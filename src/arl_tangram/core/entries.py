@@ -139,7 +139,7 @@ class EnvironmentEntry:
         running: attempts that run in it.
         queued: actions of it in its node's queue.
         avoid: nodes on which it failed to open.
-        retry_at: not to be placed before this time.
+        retry_at: not to be placed before this time, if its last opening failed.
     """
 
     environment: Environment
@@ -158,7 +158,7 @@ class EnvironmentEntry:
     running: dict[ActionId, Entry] = field(default_factory=dict)
     avoid: set[NodeId] = field(default_factory=set)
     passed_at: Seconds | None = None
-    retry_at: Seconds = float("-inf")
+    retry_at: Seconds | None = None
 
     @classmethod
     def of(cls, environment: Environment, *, number: int, at: Seconds) -> EnvironmentEntry:

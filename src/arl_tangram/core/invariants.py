@@ -24,7 +24,7 @@ def check(cluster: Cluster) -> None:
     _check_entries(cluster)
     _check_environments(cluster)
     for node in cluster.nodes.values():
-        _check_node(cluster, node)
+        _check_node(node)
 
 
 def _require(condition: object, message: str) -> None:
@@ -82,12 +82,12 @@ def _check_environments(cluster: Cluster) -> None:
     waiting = {
         entry.id
         for entry in cluster.environments.values()
-        if entry.phase is EnvironmentPhase.WAITING and entry.retry_at <= cluster.now
+        if entry.phase is EnvironmentPhase.WAITING and entry.retry_at is None
     }
-    _require(waiting <= unplaced, f"environments forgotten: {waiting - unplaced}")
+    _require(waiting == unplaced, f"environments forgotten or not: {waiting ^ unplaced}")
 
 
-def _check_node(cluster: Cluster, node: NodeState) -> None:
+def _check_node(node: NodeState) -> None:
     grants: list[Grant] = [e.lease.grant for e in node.running.values() if e.lease]
     grants += [e.grant for e in node.environments.values() if e.grant]
     total: Counter[str] = Counter()
@@ -107,6 +107,11 @@ def _check_node(cluster: Cluster, node: NodeState) -> None:
             surplus[elastic.resource] += entry.units - elastic.least
     for name in {*surplus, *node.surplus}:
         _require(surplus[name] == node.surplus[name], f"{node.id}: surplus of {name} is off")
+    reserved = node.reserved_for
+    _require(
+        reserved is None or reserved.phase is EnvironmentPhase.WAITING,
+        f"{node.id}: room is kept for an environment that does not wait",
+    )
     opening = [e for e in node.environments.values() if e.phase is EnvironmentPhase.OPENING]
     _require(node.opening == len(opening), f"{node.id}: the ramp counts wrong")
 

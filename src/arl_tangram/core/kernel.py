@@ -220,7 +220,7 @@ class Kernel:
         self, action: Action, service: ServiceState | None
     ) -> tuple[Outcome | None, str]:
         cluster = self._cluster
-        held = NOTHING
+        held, node = NOTHING, None
         if action.service is not None:
             if service is None:
                 known = ", ".join(sorted(cluster.services)) or "none"
@@ -232,7 +232,7 @@ class Kernel:
                 return Outcome.LOST, service.quarantined
         if action.environment is not None:
             entry = cluster.environments.get(action.environment)
-            if entry is None:
+            if entry is None or action.environment in cluster.gone:
                 outcome, why = cluster.gone.get(
                     action.environment, (Outcome.REJECTED, "it was never asked for")
                 )
@@ -240,13 +240,15 @@ class Kernel:
             if entry.phase is EnvironmentPhase.CLOSING:
                 return Outcome.CANCELLED, f"environment {action.environment} is closing"
             held = entry.environment.needs
+            if entry.phase is EnvironmentPhase.OPEN:
+                node = entry.node
         if service is not None:
             if action.environment is not None:
                 return Outcome.REJECTED, "a call to a service does not run in an environment"
             why = self._serving.why_never(service, least_of(action))
             why = why or cluster.why_no_tokens(least_of(action))
             return (Outcome.REJECTED, f"it can never run: {why}") if why else (None, "")
-        if why := cluster.why_never(least_of(action), held):
+        if why := cluster.why_never(least_of(action), held, on=node):
             return Outcome.REJECTED, f"it can never run: {why}"
         return None, ""
 
@@ -258,6 +260,7 @@ class Kernel:
         entry.count(event.at)
         units, run_s = entry.units, event.at - entry.started_at
         bound = entry.action.environment
+        self._placement.freed(entry.lease.grant.amounts)
         cluster.release(entry)
         if entry.phase is Phase.STOPPING:
             cluster.resolve(entry, entry.stop_outcome, entry.stop_reason)

@@ -7,7 +7,7 @@ import heapq
 from .cluster import Cluster, NodeState
 from .commands import CloseEnvironment, OpenEnvironment, ResolveEnvironment, Stop
 from .entries import EnvironmentEntry
-from .model import CPU, NOTHING, Environment, Grant, Outcome, Seconds
+from .model import CPU, NOTHING, Bundle, Environment, Grant, Outcome, Seconds
 from .phases import EnvironmentPhase, Phase
 from .queue import Queue
 
@@ -28,6 +28,7 @@ class Placement:
         self._patience_s = patience_s
         self._timers: list[tuple[Seconds, int, EnvironmentEntry]] = []
         self._changed = False
+        self._short: set[str] = set()  # what those that found no place may lack
 
     def request(self, environment: Environment) -> None:
         """Let a new environment wait for a place; refuse one that can never have any."""
@@ -47,14 +48,22 @@ class Placement:
         """Room may have come free."""
         self._changed = True
 
+    def freed(self, bundle: Bundle) -> None:
+        """An action gave these amounts back: who waits for a place may fit now."""
+        if not self._short.isdisjoint(bundle):
+            self._changed = True
+
     def opened(self, entry: EnvironmentEntry) -> None:
         """It can be used: its actions join the queue of its node."""
-        node = self._node_of(entry)
+        cluster, node = self._cluster, self._node_of(entry)
         node.opening -= 1
-        self._cluster.step_environment(entry, EnvironmentPhase.OPEN)
+        cluster.step_environment(entry, EnvironmentPhase.OPEN)
         while entry.waiting:
             _, action = entry.waiting.popitem(last=False)
-            self._cluster.enqueue(action)
+            if why := cluster.why_never(action.least, entry.environment.needs, on=node.id):
+                cluster.resolve(action, Outcome.REJECTED, f"it can never run: {why}")
+            else:
+                cluster.enqueue(action)
         self._changed = True
 
     def failed(self, entry: EnvironmentEntry, reason: str) -> None:
@@ -67,8 +76,9 @@ class Placement:
                 entry.avoid.add(node.id)
                 self._vacate(entry)
                 cluster.step_environment(entry, EnvironmentPhase.WAITING)
-                entry.retry_at = cluster.now + RETRY_S * 2.0 ** (entry.attempt - 1)
-                heapq.heappush(self._timers, (entry.retry_at, entry.number, entry))
+                retry_at = cluster.now + RETRY_S * 2.0 ** (entry.attempt - 1)
+                entry.retry_at = retry_at
+                heapq.heappush(self._timers, (retry_at, entry.number, entry))
                 return
             self._vacate(entry)
             cluster.step_environment(entry, EnvironmentPhase.CLOSED)
@@ -86,8 +96,9 @@ class Placement:
                 if entry.phase is EnvironmentPhase.PLACED:
                     self._node_of(entry).to_open.remove(entry)
                     self._vacate(entry)
-                elif entry.retry_at <= cluster.now:
+                elif entry.retry_at is None:
                     cluster.unplaced.remove(entry)
+                    self._end_reservation(entry)
                 cluster.step_environment(entry, EnvironmentPhase.CLOSED)
                 self._forget(entry, outcome, reason)
             case EnvironmentPhase.OPENING | EnvironmentPhase.OPEN:
@@ -139,11 +150,13 @@ class Placement:
         while self._timers and self._timers[0][0] <= cluster.now:
             _, _, entry = heapq.heappop(self._timers)
             if entry.phase is EnvironmentPhase.WAITING:
+                entry.retry_at = None
                 cluster.unplaced.add(entry)
                 self._changed = True
         if self._changed:
-            self._changed = False
-            self._place()
+            while self._changed:
+                self._changed = False
+                self._place()
             for node in cluster.nodes.values():
                 self._open(node)
 
@@ -159,18 +172,16 @@ class Placement:
             node = self._choose(entry)
             if node is None:
                 passed.append(entry)
+                if entry.passed_at is None:
+                    entry.passed_at = cluster.now
+                elif cluster.now - entry.passed_at >= self._patience_s:
+                    self._reserve(entry)
                 if len(passed) == LOOKAHEAD:
                     break
-                if entry.passed_at is not None and (
-                    cluster.now - entry.passed_at >= self._patience_s
-                ):
-                    self._reserve(entry)
                 continue
-            for earlier in passed:
-                if earlier.passed_at is None:
-                    earlier.passed_at = cluster.now
             self._occupy(entry, node)
             placed.append((entry, node))
+        self._short = {name for entry in passed for name in entry.environment.needs}
         for entry, node in placed:
             cluster.unplaced.remove(entry)
             node.to_open.append(entry)
@@ -180,7 +191,7 @@ class Placement:
         best: NodeState | None = None
         best_key = (True, 0.0)
         for node in self._cluster.nodes.values():
-            if node.reservation() not in {None, entry}:
+            if node.reserved_for not in {None, entry}:
                 continue
             if not node.pool.draft().take(entry.environment.needs):
                 continue
@@ -191,18 +202,29 @@ class Placement:
         return best
 
     def _reserve(self, entry: EnvironmentEntry) -> None:
-        """Keep what comes free on one node for an environment that was passed over too long."""
-        needs = entry.environment.needs
+        """Keep what comes free on one node for the first environment that waits too long.
+
+        One at a time, so that the others can still go everywhere else.
+        """
         nodes = self._cluster.nodes.values()
-        if any(node.reserved_for is entry for node in nodes):
+        if any(node.reserved_for is not None for node in nodes):
             return
-        able = [n for n in nodes if n.reservation() is None and n.pool.could_ever_fit(needs)]
-        if able:
-            fewest = min(able, key=lambda node: len(node.environments))
+        able = [node for node in nodes if node.pool.could_ever_fit(entry.environment.needs)]
+        fewest = min(able, key=lambda node: len(node.environments), default=None)
+        if fewest is not None:
             fewest.reserved_for = entry
+
+    def _end_reservation(self, entry: EnvironmentEntry) -> None:
+        """It no longer waits: what was kept for it is free for others."""
+        for node in self._cluster.nodes.values():
+            if node.reserved_for is entry:
+                node.reserved_for = None
+                self._cluster.dirty[node.id] = None
+                self._changed = True
 
     def _occupy(self, entry: EnvironmentEntry, node: NodeState) -> None:
         cluster = self._cluster
+        self._end_reservation(entry)
         cluster.step_environment(entry, EnvironmentPhase.PLACED)
         entry.node = node.id
         entry.grant = node.pool.take(entry.environment.needs)

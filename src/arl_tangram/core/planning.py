@@ -57,7 +57,7 @@ class Planning:
         if not len(node.queue) and not len(cluster.anywhere) and not node.resizable:
             return
         free = cluster.draft(node)
-        if (reserved := node.reservation()) is not None:
+        if (reserved := node.reserved_for) is not None:
             free.hold(reserved.environment.needs)
         view = View(
             now=cluster.now,
@@ -90,7 +90,7 @@ class Planning:
         for entry, units in plan.resizes:
             if units < entry.units:
                 self._resize(entry, units, node)
-            else:
+            elif units > entry.units:
                 grows.append((entry, units))
         for entry, units in plan.starts:
             start(cluster, entry, units, node=node)

@@ -90,6 +90,9 @@ class V2Group:
                     return int(line.split()[1])
         return 0
 
+    def cpu_s(self) -> float:
+        return int(group.read(self._folder / "cpu.stat").split()[1]) / 1e6
+
     def processes(self) -> list[int]:
         return [int(pid) for pid in group.read(self._folder / "cgroup.procs").split()]
 
@@ -128,6 +131,9 @@ class V2Groups:
         self._folder = self._room / owner.new_name()
         self._folder.mkdir()
         enabled = self._enable(self._folder)
+        # All environments together count as one process of each core, not as one in all.
+        for folder in (self._room, self._folder):
+            group.write(folder / "cpu.weight", min(10_000, 100 * (os.cpu_count() or 1)))
         self.limits = frozenset({"freeze", *(LIMITS[name] for name in enabled if name in LIMITS)})
 
     def create(self, name: str, *, memory_bytes: int | None, pids: int | None) -> V2Group:

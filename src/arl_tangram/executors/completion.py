@@ -23,6 +23,7 @@ class Circumstances:
         warden_trouble: how its warden broke down, if it did.
         environment_died: whether the whole environment is gone.
         oom_kills: how many processes were killed for want of memory while it ran.
+        background_lost: whether all of what an earlier command had left behind has ended.
         peak: the most bytes the environment held; 0 if unknown.
         memory_limited: whether the kernel limits the environment's memory as a whole.
         memory_mib: the environment's memory limit, if it has one.
@@ -32,6 +33,7 @@ class Circumstances:
     environment_died: bool
     warden_trouble: str
     oom_kills: int
+    background_lost: bool
     peak: int
     memory_limited: bool
     memory_mib: int | None
@@ -62,7 +64,8 @@ def conclude(report: Report | None, invocation: Invocation, around: Circumstance
         run_s=report.run_us / 1e6,
         cpu_s=report.cpu_us / 1e6,
         peak_memory_bytes=around.peak or report.maxrss_kib * 1024,
-        state_survived=not report.flags & frames.SHELL_LOST,
+        state_survived=not report.flags & frames.SHELL_LOST
+        and not (around.oom_kills and around.background_lost),
     )
 
 

@@ -43,6 +43,7 @@ class Run:
     in_shell: bool = False
     shell_lost: bool = False
     warden: Warden | None = None
+    background: frozenset[Warden] = frozenset()  # who watched over processes when it began
     stopped: Outcome | None = None  # why it was told to end
     pinned: bool = False
     timers: list[asyncio.TimerHandle] = field(default_factory=list)
@@ -179,6 +180,7 @@ class LocalSandbox:
         if not self._runs:
             self._group.start_peak()
         self._runs[run_id] = run
+        run.background = frozenset(self._lingering)
         self._apply_grants()
 
     async def _take_warden(self) -> Warden:
@@ -249,6 +251,7 @@ class LocalSandbox:
                 environment_died=self._runner.died,
                 warden_trouble=warden.trouble,
                 oom_kills=kills,
+                background_lost=not run.background <= self._lingering,
                 peak=peak,
                 memory_limited="memory" in self._limits,
                 memory_mib=limit,
@@ -266,7 +269,7 @@ class LocalSandbox:
         if not self._idle and self.usable:
             self._spare_warden()
         if self._runs:
-            self._apply_grants()
+            self._apply_grants(ended=True)
         elif self._lingering and self.usable:
             self._group.set_cpu(BACKGROUND_MILLI)
             self._freeze_timer = self._loop.call_later(FREEZE_AFTER_S, self._freeze)
@@ -335,10 +338,12 @@ class LocalSandbox:
 
     # -- grants ----------------------------------------------------------------------------------
 
-    def _apply_grants(self) -> None:
+    def _apply_grants(self, *, ended: bool = False) -> None:
+        """Put the grants into force; `ended` says that they are what an ended run has left."""
         grants = [run.grant for run in self._runs.values()]
         self._group.set_cpu(round(sum(grant.milli for grant in grants) * self._scale))
-        if self._pin:
+        # Moving a group to other cores is dear, and takes its processes off those they were put on.
+        if self._pin and not (ended and all(run.pinned for run in self._runs.values())):
             cores = {core for grant in grants for core in grant.cores}
             unpinned = any(not grant.cores for grant in grants)
             self._group.set_cores(() if unpinned else cores)

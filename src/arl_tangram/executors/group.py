@@ -42,6 +42,9 @@ class Group(Protocol):
     def oom_kills(self) -> int:
         """How many of its processes were ever killed for want of memory."""
 
+    def cpu_s(self) -> float:
+        """The processor time it has used since it was made; 0 if unknown."""
+
     def processes(self) -> list[int]:
         """The ids of its processes."""
 
@@ -79,6 +82,9 @@ class NoGroup:
 
     def oom_kills(self) -> int:
         return 0
+
+    def cpu_s(self) -> float:
+        return 0.0
 
     def processes(self) -> list[int]:
         return []

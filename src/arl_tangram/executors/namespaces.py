@@ -55,10 +55,10 @@ def make_etc(target: Path, *, uid: int) -> None:
         into.parent.mkdir(parents=True, exist_ok=True)
         try:
             if source.is_dir():
-                shutil.copytree(source, into, symlinks=True, ignore_dangling_symlinks=True)
+                into.mkdir()  # shown as it is: certificates alone can be many hundred links
             elif source.exists():
                 shutil.copyfile(source, into)  # a link to the file's real place may lead outside
-        except (OSError, shutil.Error):
+        except OSError:
             continue  # not readable for us, so not needed by what runs as us
     users = f"root:x:0:0::/root:/bin/sh\nuser:x:{uid}:{uid}::{HOME}:/bin/sh\n"
     (target / "passwd").write_text(users)
@@ -124,6 +124,9 @@ def arguments(
         line += ["--ro-bind", str(path), str(path)]
     if etc is not None:
         line += ["--ro-bind", str(etc), "/etc"]
+        for shared in (f"/etc/{name}" for name in ETC):
+            if Path(shared).is_dir():
+                line += ["--ro-bind", shared, shared]
     if workspace is not None:
         line += ["--bind", str(workspace), WORKSPACE]
     return line

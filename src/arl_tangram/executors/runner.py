@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from .boot import CONTROL_FD, PROGRAM_FD
+from .inside import tree
 
 INFO_FD = 5
 END_S = 2.0
@@ -65,23 +66,28 @@ class Runner:
             for fd in (*high, info, complaints):
                 os.close(fd)
             inside.close()
-        self.first_pid = 0 if namespaces else self.pid
+        self._first = -1 if namespaces else os.pidfd_open(self.pid)
         self._watched = os.pidfd_open(self.pid)
         self._loop.add_reader(self._watched, self._reap)
 
     def learn_first_pid(self) -> int:
         """Wait until the first process exists and return its id; 0 if it never will. Blocks."""
+        if not self._namespaces:
+            os.close(self._info)
+            return self.pid
         text = b""
-        while self._namespaces and not text.rstrip().endswith(b"}"):
+        while not text.rstrip().endswith(b"}"):
             chunk = os.read(self._info, 4096)
             if not chunk:
                 break
             text += chunk
         os.close(self._info)
         _, _, number = text.partition(b'"child-pid":')
-        if number:
-            self.first_pid = int(number.split(b",")[0].strip(b" \n}"))
-        return self.first_pid
+        if not number:
+            return 0
+        pid = int(number.split(b",")[0].strip(b" \n}"))
+        self._first = os.pidfd_open(pid)
+        return pid
 
     def make_warden(self, inside: socket.socket) -> None:
         """Have the first process make a warden that talks through this socket."""
@@ -90,12 +96,14 @@ class Runner:
 
     def kill(self) -> None:
         """End everything at once."""
-        if self.died:
-            return
-        for pid in (self.first_pid, self.pid):
-            if pid:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+        # Bubblewrap ends after the first process has, and with it all others; that is what we
+        # wait for, so it is not killed itself.
+        if not self.died:
+            with contextlib.suppress(ProcessLookupError):
+                if self._first >= 0:
+                    signal.pidfd_send_signal(self._first, signal.SIGKILL)
+                else:
+                    self._kill_bubblewrap()
 
     async def end(self) -> None:
         """End everything and wait until it is gone."""
@@ -104,8 +112,15 @@ class Runner:
         self._control.close()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(asyncio.shield(self._ended), END_S)
-        self.kill()
+        if not self.died:
+            self._kill_bubblewrap()
         await self._ended
+
+    def _kill_bubblewrap(self) -> None:
+        # Early on its child does not yet end with it, and would wait for it forever.
+        for pid in (*tree.children(self.pid), self.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     def trouble(self) -> str:
         """What is wrong with it, for a sentence that starts with the environment's name."""
@@ -119,5 +134,8 @@ class Runner:
         with contextlib.suppress(ChildProcessError):
             os.waitpid(self.pid, 0)
         self.died = True
+        if self._first >= 0:
+            os.close(self._first)
+            self._first = -1
         self.on_death()
         self._ended.set_result(None)

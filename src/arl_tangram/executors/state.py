@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import signal
 import stat
 import tempfile
 from pathlib import Path
@@ -35,6 +37,7 @@ class State:
             raise ConfigError(f"state_dir={parent}: give a folder that belongs to you")
         for entry in parent.iterdir():
             if owner.is_stray(entry.name):
+                _end_bubblewraps(entry)
                 shutil.rmtree(entry, ignore_errors=True)
         self.folder = parent.resolve() / owner.new_name()
         self.folder.mkdir(mode=0o700)
@@ -44,3 +47,14 @@ class State:
 
     def close(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _end_bubblewraps(folder: Path) -> None:
+    """End each bubblewrap whose host died while it was starting: it would wait forever."""
+    for process in Path("/proc").iterdir():
+        if not process.name.isdigit():
+            continue
+        with contextlib.suppress(OSError):
+            mine = str(folder).encode() in (process / "cmdline").read_bytes()
+            if mine and (process / "comm").read_text().strip() == "bwrap":
+                os.kill(int(process.name), signal.SIGKILL)

@@ -77,7 +77,7 @@ class Tangram:
             best, best_cost = best - 1, cost
         return {e.id: k for e, k in zip(group, table.amounts(best, room), strict=False)}
 
-    def _cost(
+    def _cost(  # noqa: PLR0917 - private, and called in a loop
         self,
         view: View,
         table: Allotment,

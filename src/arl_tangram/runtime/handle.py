@@ -42,7 +42,7 @@ class Handle:
 
     async def result(self) -> Result:
         """Wait for its end."""
-        return await asyncio.shield(self._work.result)
+        return await self._work.wait()
 
     async def explain(self) -> Explanation:
         """Where it is, what it waits for, behind whom, and since when."""
@@ -50,7 +50,7 @@ class Handle:
 
     def _explain(self) -> Explanation:
         done = Explanation(action=self.id, phase="done", since_s=self._work.submitted_at)
-        if self._work.result.done():
+        if self._work.result is not None:
             return done
         try:
             return self._driver.explain(self.id)

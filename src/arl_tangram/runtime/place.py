@@ -9,7 +9,7 @@ from functools import partial
 
 from ..core.commands import OpenEnvironment
 from ..core.events import EnvironmentClosed, EnvironmentFailed, EnvironmentOpened
-from ..core.model import CPU, Environment, Lease, NodeId, Outcome, Seconds
+from ..core.model import CPU, Environment, Lease, NodeId, Outcome
 from ..errors import (
     InternalError,
     InvalidAction,
@@ -52,6 +52,7 @@ class SandboxPlace:
         self._closing: asyncio.Task[None] | None = None
         self._sandbox: Sandbox | None = None
         self._why_gone: TangramError | None = None
+        self._requested = False
         self._attempt = 0
         self._cores: tuple[int, ...] = ()
         self._sharing: list[str] = []  # runs that share the cores it owns, oldest first
@@ -63,7 +64,13 @@ class SandboxPlace:
 
         Raises `InvalidAction` if no node could ever hold it, `Unavailable` if it could not be made.
         """
-        self._driver.request(self)
+        if self._gone.done():
+            raise self._why_gone or UnknownEnvironment(
+                f"environment {self.environment.id} was closed; make another one"
+            )
+        if not self._requested:
+            self._requested = True
+            self._driver.request(self)
         try:
             await asyncio.shield(self._opened)
         except asyncio.CancelledError:
@@ -72,6 +79,8 @@ class SandboxPlace:
 
     async def close(self) -> None:
         """Let it go, and wait until it is gone with all that was in it; idempotent."""
+        if not self._requested:
+            return
         self._driver.release(self.environment.id)
         await asyncio.shield(self._gone)
 
@@ -114,11 +123,14 @@ class SandboxPlace:
         self._sandbox.stop(run_id)
         return True
 
-    def broke(self, reason: str, at: Seconds) -> None:
+    def broke(self, reason: str) -> None:
         if self._closing is None:
             self._driver.feed(
                 EnvironmentFailed(
-                    at=at, environment=self.environment.id, attempt=self._attempt, reason=reason
+                    at=self._driver.now(),
+                    environment=self.environment.id,
+                    attempt=self._attempt,
+                    reason=reason,
                 )
             )
 
@@ -191,7 +203,7 @@ class SandboxPlace:
         else:
             failure = f"the host broke: {error!r}"
             log.error("the host broke", exc_info=error, extra={"action": "open_environment"})
-        self.broke(failure, self._driver.now())
+        self.broke(failure)
 
     async def _close(self) -> None:
         if self._opening is not None:
@@ -208,5 +220,7 @@ class SandboxPlace:
 
     def _finish(self) -> None:
         self._driver.forget(self.environment.id)
+        if not self._opened.done():
+            self._give_up(UnknownEnvironment(f"environment {self.environment.id} was closed"))
         if not self._gone.done():
             self._gone.set_result(None)

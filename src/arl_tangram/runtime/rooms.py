@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
-from ..core.model import Lease, NodeId, Seconds
+from ..core.model import Lease, NodeId
 from ..executors.port import (
     Completion,
     CpuGrant,
@@ -39,7 +39,7 @@ class ShellRoom:
     def stop(self, run_id: str) -> bool:
         return self._place.stop(run_id)
 
-    def broke(self, reason: str, at: Seconds) -> None:
+    def broke(self, reason: str) -> None:
         """The shell is gone; that says nothing about the environment."""
 
 
@@ -78,5 +78,5 @@ class FreshRoom:
         self._sandbox.stop(run_id)
         return True
 
-    def broke(self, reason: str, at: Seconds) -> None:
+    def broke(self, reason: str) -> None:
         """Nothing else runs in it, and the next attempt gets another."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self, Unpack
@@ -88,7 +89,7 @@ class Tangram:
 
     Args:
         node: what the machine offers.
-        host: opens environments on it; it is closed with this object.
+        host: makes what opens environments on it, when this is opened; it is closed with this.
         policy: the name of a policy, or a policy.
         journal: a file that every scheduling event is written to; it is overwritten.
         profile: a file with what was learned about durations: read at the start if it is there,
@@ -104,7 +105,7 @@ class Tangram:
         self,
         *,
         node: Node,
-        host: Host,
+        host: Callable[[], Host],
         policy: str | Policy = "inflight",
         journal: str | Path | None = None,
         profile: str | Path | None = None,
@@ -114,8 +115,8 @@ class Tangram:
     ) -> None:
         self.metrics = CollectorRegistry()
         self._node = node
-        self._host = host
-        self._hosts = {node.id: host}
+        self._make_host = host
+        self._host: Host | None = None
         self._unit = unit
         self._policy_name = policy if isinstance(policy, str) else type(policy).__name__
         self._policy = policy_named(policy) if isinstance(policy, str) else policy
@@ -161,15 +162,9 @@ class Tangram:
             observers: see everything that happens.
         """
         node, size = node_of(this_machine(), cpus=cpus, memory=memory, unit=unit)
-        host = LocalHost(
-            state_dir=None if state_dir is None else Path(state_dir),
-            cpu_scale=size,
-            pin=size == 1,
-            require=require,
-        )
         return cls(
             node=node,
-            host=host,
+            host=partial(LocalHost, state_dir, cpu_scale=size, pin=size == 1, require=require),
             policy=policy,
             journal=journal,
             profile=profile,
@@ -178,9 +173,18 @@ class Tangram:
         )
 
     async def open(self) -> Self:
-        """Be ready for actions."""
-        if self._intake is not None or self._closing is not None:
+        """Be ready for actions. Raises `Unavailable` if something required is not in force here."""
+        if self._host is not None or self._closing is not None:
             raise ConfigError("this Tangram was opened before; make another one")
+        self._host = host = self._make_host()
+        try:
+            self._intake = self._start()
+        except BaseException:
+            await host.close()
+            raise
+        return self
+
+    def _start(self) -> Intake:
         observers = [Metrics(self.metrics), *self._observers]
         if self._journal is not None:
             header = Header(policy=self._policy_name, estimates=self._learned.to_json())
@@ -190,9 +194,8 @@ class Tangram:
             clock=self._clock or MonotonicClock(),
             observers=observers,
         )
-        self._intake = Intake(driver, Names(), most_milli=self._node.capacity.get(CPU, 0))
         driver.join(self._node)
-        return self
+        return Intake(driver, Names(), most_milli=self._node.capacity.get(CPU, 0))
 
     async def close(self) -> None:
         """Cancel every action, close every environment, and leave nothing behind; idempotent."""
@@ -212,7 +215,7 @@ class Tangram:
         await self.close()
 
     def describe(self) -> Mapping[str, str]:
-        """The machine, and how grants are enforced and environments isolated on it."""
+        """The machine and, once it is open, how grants are enforced and environments isolated."""
         milli = self._node.capacity.get(CPU, 0)
         cores = "cores" if self._unit == 1 else f"units of {self._unit:.3g} core"
         return {
@@ -220,7 +223,7 @@ class Tangram:
             "cpus": f"{milli / MILLI:g} {cores}",
             "memory": f"{self._node.capacity.get(MEMORY, 0)} MiB",
             "policy": self._policy_name,
-            **self._host.describe(),
+            **(self._host.describe() if self._host else {}),
         }
 
     def environment(
@@ -276,7 +279,7 @@ class Tangram:
             most_cpu_milli=milli or intake.most_milli,
             workspace=None if workspace is None else Path(workspace),
         )
-        place = SandboxPlace(environment, spec, hosts=self._hosts, driver=intake.driver)
+        place = SandboxPlace(environment, spec, hosts=self._hosts(), driver=intake.driver)
         return Environment(place, intake=intake, step=None if step is None else str(step))
 
     async def run(
@@ -304,7 +307,7 @@ class Tangram:
         return intake.submit(
             command,
             options,
-            room=FreshRoom(spec, self._hosts),
+            room=FreshRoom(spec, self._hosts()),
             task=TaskId(task),
             trajectory=TrajectoryId(identity if trajectory is None else trajectory),
             needs={MEMORY: memory_mib} if memory_mib else {},
@@ -437,6 +440,9 @@ class Tangram:
             raise ConfigError("open this Tangram first: async with Tangram.local() as tangram")
         return self._intake
 
+    def _hosts(self) -> Mapping[NodeId, Host]:
+        return {self._node.id: self._host} if self._host else {}
+
     async def _close(self) -> None:
         try:
             if self._intake is not None:
@@ -445,6 +451,7 @@ class Tangram:
             if self._fetch is not None:
                 await self._fetch.close()
         finally:
-            await self._host.close()
+            if self._host is not None:
+                await self._host.close()
         if self._profile is not None:
             save_profile(self._profile, self._learned)

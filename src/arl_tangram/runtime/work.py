@@ -35,7 +35,7 @@ class Room(Protocol):
     def stop(self, run_id: str) -> bool:
         """As `Sandbox.stop`; False if the command has not begun, so that there is no output."""
 
-    def broke(self, reason: str, at: Seconds) -> None:
+    def broke(self, reason: str) -> None:
         """It cannot run anything any more."""
 
 
@@ -56,12 +56,16 @@ class CommandWork:
         most_milli: int,
     ) -> None:
         self.action = action
-        self.result: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        self.result: Result | None = None
+        self._error: BaseException | None = None
+        # One future for each who waits, so that none can cancel another's, and each is woken at
+        # once; `asyncio.shield` would take another turn of the loop.
+        self._waiters: set[asyncio.Future[None]] = set()
         self.invocation = invocation
         self._room = room
         self._driver = driver
         self._most_milli = most_milli
-        self._task: asyncio.Task[Completion] | None = None
+        self._task: asyncio.Task[None] | None = None
         self._begun = False
         self._completion = _NEVER_RAN
         self._account = Account(driver.now())
@@ -75,14 +79,27 @@ class CommandWork:
         """Hand it to the driver."""
         self._driver.submit(self, self._account.submitted_at)
 
+    async def wait(self) -> Result:
+        """Wait for the result; cancelling this cancels nothing else."""
+        if self.result is None and self._error is None:
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiters.add(waiter)
+            try:
+                await waiter
+            finally:
+                self._waiters.discard(waiter)
+        if self.result is None:
+            raise self._error or InternalError("woken without a result")
+        return self.result
+
     def start(self, lease: Lease, at: Seconds) -> None:
         self._account.started(lease, at)
         self._completion = _NEVER_RAN
         self._begun = False
         self._task = asyncio.get_running_loop().create_task(self._run(lease))
-        # A callback and not try/finally in a coroutine of ours: a task cancelled before its first
-        # step never enters its body, and its lease would never come back.
-        self._task.add_done_callback(partial(self._ended, lease))
+        # A callback and not try/finally in the coroutine: a task cancelled before its first step
+        # never enters its body, and its lease would never come back.
+        self._task.add_done_callback(partial(self._left, lease))
 
     def resize(self, lease: Lease, at: Seconds) -> None:
         self._account.resized(lease, at)
@@ -97,39 +114,44 @@ class CommandWork:
         ran = done is not _NEVER_RAN
         timing = account.timing(at, done.run_s if ran else None)
         self._driver.observers.finished(self.action, outcome, timing)
-        if self.result.done():  # nobody can have set it but a loop that is shutting down
-            return
-        self.result.set_result(
-            Result(
-                id=self.action.id,
-                outcome=outcome,
-                timing=timing,
-                exit_code=done.exit_code,
-                raw_stdout=done.stdout,
-                raw_stderr=done.stderr,
-                stdout_bytes=done.stdout_bytes,
-                stderr_bytes=done.stderr_bytes,
-                truncated=done.truncated,
-                reason=reason or done.reason,
-                usage=Usage(done.cpu_s, done.peak_memory_bytes, account.unit_s()),
-                grants=account.grants(),
-                attempts=account.attempts,
-                node=account.lease.node if account.lease else "",
-                enforcement=self._room.enforcement if ran else "",
-                state_survived=done.state_survived,
-            )
+        self.result = Result(
+            id=self.action.id,
+            outcome=outcome,
+            timing=timing,
+            exit_code=done.exit_code,
+            raw_stdout=done.stdout,
+            raw_stderr=done.stderr,
+            stdout_bytes=done.stdout_bytes,
+            stderr_bytes=done.stderr_bytes,
+            truncated=done.truncated,
+            reason=reason or done.reason,
+            usage=Usage(done.cpu_s, done.peak_memory_bytes, account.unit_s()),
+            grants=account.grants(),
+            attempts=account.attempts,
+            node=account.lease.node if account.lease else "",
+            enforcement=self._room.enforcement if ran else "",
+            state_survived=done.state_survived,
         )
+        self._wake()
 
     def fail(self, error: BaseException) -> None:
-        if not self.result.done():
-            self.result.set_exception(InternalError(f"scheduling stopped: {error!r}"))
+        self._error = InternalError(f"scheduling stopped: {error!r}")
+        self._wake()
         if self._task is not None:
             self._task.cancel()
 
-    async def _run(self, lease: Lease) -> Completion:
+    def _wake(self) -> None:
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def _run(self, lease: Lease) -> None:
         self._begun = True
         held = self._account.lease or lease  # it may have been resized before this first step
-        return await self._room.run(lease, _run_id(lease), self.invocation, self._grant(held))
+        run_id, grant = _run_id(lease), self._grant(held)
+        completion = await self._room.run(lease, run_id, self.invocation, grant)
+        self._completion = completion
+        self._ended(lease, completion.outcome, completion.reason)
 
     def _grant(self, lease: Lease) -> CpuGrant:
         milli = lease.grant.cpu_milli
@@ -139,28 +161,31 @@ class CommandWork:
             most = max(milli, min(elastic.most * MILLI, self._most_milli))
         return CpuGrant(milli=milli, cores=lease.grant.cores, most_milli=most)
 
-    def _ended(self, lease: Lease, task: asyncio.Task[Completion]) -> None:
+    def _ended(self, lease: Lease, outcome: Outcome, reason: str) -> None:
         self._task = None
         at = self._driver.now()
         self._account.ended(at)
-        outcome, reason = Outcome.LOST, ""
+        self._driver.exited(lease, outcome, at, reason)
+
+    def _left(self, lease: Lease, task: asyncio.Task[None]) -> None:
+        """The attempt's task is over; it may have raised, or never have begun."""
+        if self._task is not task:
+            if not task.cancelled() and (error := task.exception()) is not None:
+                raise error  # not the attempt's but ours, after its end
+            return
         if task.cancelled():
-            outcome, reason = Outcome.CANCELLED, "was cancelled"
-        elif (error := task.exception()) is None:
-            self._completion = task.result()
-            outcome, reason = self._completion.outcome, self._completion.reason
-        elif isinstance(error, Unavailable):
-            reason = str(error)
-            self._room.broke(reason, at)
+            self._ended(lease, Outcome.CANCELLED, "was cancelled")
+        elif isinstance(error := task.exception(), Unavailable):
+            self._ended(lease, Outcome.LOST, str(error))
+            self._room.broke(str(error))
         else:
-            reason = f"the executor broke: {error!r}"
             log.error(
                 "the executor broke on %s",
                 lease.action,
                 exc_info=error,
                 extra={"action": "executor_broke"},
             )
-        self._driver.exited(lease, outcome, at, reason)
+            self._ended(lease, Outcome.LOST, f"the executor broke: {error!r}")
 
 
 def _run_id(lease: Lease) -> str:

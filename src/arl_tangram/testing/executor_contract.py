@@ -30,8 +30,12 @@ from ..executors.port import (
 )
 
 Check = Callable[[Host], Awaitable[None]]
-UNIT = CpuGrant(milli=MILLI, most_milli=MILLI)
-TWO_UNITS = CpuGrant(milli=2 * MILLI, most_milli=2 * MILLI)
+
+
+def units(count: float, *, cores: tuple[int, ...] = (), most: float | None = None) -> CpuGrant:
+    """A grant of so many units, which may grow to `most`."""
+    milli = round(count * MILLI)
+    return CpuGrant(milli=milli, cores=cores, most_milli=round((most or count) * MILLI))
 
 
 def name(check: Check) -> str:
@@ -50,7 +54,7 @@ async def keep(check: Check, host: Host) -> None:
 async def run(sandbox: Sandbox, command: str, run_id: str = "r", **limits: object) -> Completion:
     """Run one shell command on one unit."""
     invocation = Invocation(command=command, **limits)  # type: ignore[arg-type]
-    return await sandbox.run(run_id, invocation, UNIT)
+    return await sandbox.run(run_id, invocation, units(1))
 
 
 async def opened(host: Host, environment: str = "e") -> Sandbox:
@@ -136,7 +140,7 @@ async def stopping_or_resizing_what_has_ended_is_ignored(host: Host) -> None:
     await run(sandbox, "true")
 
     sandbox.stop("r")
-    sandbox.resize("r", TWO_UNITS)
+    sandbox.resize("r", units(2))
 
     assert Outcome.SUCCEEDED is (await run(sandbox, "true")).outcome
 
@@ -146,7 +150,7 @@ async def a_command_can_be_resized_while_it_runs(host: Host) -> None:
     running = asyncio.create_task(run(sandbox, "sleep 0.2"))
     await asyncio.sleep(0.05)
 
-    sandbox.resize("r", TWO_UNITS)
+    sandbox.resize("r", units(2))
 
     assert Outcome.SUCCEEDED is (await running).outcome
 
@@ -211,7 +215,7 @@ async def folders_go_in_and_come_out(host: Host) -> None:
 async def a_shell_runs_commands(host: Host) -> None:
     shell = await (await opened(host)).shell()
 
-    ended = await shell.run("r", Invocation(command="echo hi"), UNIT)
+    ended = await shell.run("r", Invocation(command="echo hi"), units(1))
     await shell.close()
 
     assert (Outcome.SUCCEEDED, b"hi\n") == (ended.outcome, ended.stdout)
@@ -255,7 +259,7 @@ async def a_name_is_free_again_after_closing(host: Host) -> None:
 
 
 async def a_command_that_does_not_exist_is_a_failure(host: Host) -> None:
-    ended = await (await opened(host)).run("r", Invocation(command=["no-such-command"]), UNIT)
+    ended = await (await opened(host)).run("r", Invocation(command=["no-such-command"]), units(1))
 
     assert (Outcome.FAILED, 127) == (ended.outcome, ended.exit_code)
     assert "no-such-command" in ended.reason
@@ -320,18 +324,20 @@ async def a_shell_keeps_directory_and_variables(host: Host) -> None:
     shell = await sandbox.shell()
 
     for command in ("cd below; X='a b'", "f() { echo got $X; }"):
-        await shell.run("r", Invocation(command=command), UNIT)
-    ended = await shell.run("r", Invocation(command="ls; f"), UNIT)
+        await shell.run("r", Invocation(command=command), units(1))
+    ended = await shell.run("r", Invocation(command="ls; f"), units(1))
 
     assert b"file\ngot a b\n" == ended.stdout
 
 
 async def a_shell_survives_a_timeout_with_its_state(host: Host) -> None:
     shell = await (await opened(host)).shell()
-    await shell.run("r", Invocation(command="cd /; X=1"), UNIT)
+    await shell.run("r", Invocation(command="cd /; X=1"), units(1))
 
-    slow = await shell.run("r", Invocation(command="echo a; sleep 60; echo b", timeout_s=0.3), UNIT)
-    ended = await shell.run("r", Invocation(command="pwd; echo $X"), UNIT)
+    slow = await shell.run(
+        "r", Invocation(command="echo a; sleep 60; echo b", timeout_s=0.3), units(1)
+    )
+    ended = await shell.run("r", Invocation(command="pwd; echo $X"), units(1))
 
     assert (Outcome.TIMED_OUT, b"a\n", True) == (slow.outcome, slow.stdout, slow.state_survived)
     assert b"/\n1\n" == ended.stdout
@@ -339,10 +345,10 @@ async def a_shell_survives_a_timeout_with_its_state(host: Host) -> None:
 
 async def a_shell_that_was_ended_starts_anew_and_says_so(host: Host) -> None:
     shell = await (await opened(host)).shell()
-    await shell.run("r", Invocation(command="X=1"), UNIT)
+    await shell.run("r", Invocation(command="X=1"), units(1))
 
-    ended = await shell.run("r", Invocation(command="exit 4"), UNIT)
-    after = await shell.run("r", Invocation(command="echo ${X-gone}"), UNIT)
+    ended = await shell.run("r", Invocation(command="exit 4"), units(1))
+    after = await shell.run("r", Invocation(command="echo ${X-gone}"), units(1))
 
     assert (Outcome.FAILED, 4, False) == (ended.outcome, ended.exit_code, ended.state_survived)
     assert b"gone\n" == after.stdout
@@ -352,9 +358,9 @@ async def nonsense_does_not_end_a_shell(host: Host) -> None:
     shell = await (await opened(host)).shell()
 
     for command in ("echo 'unbalanced", "if", "((", "cat <<END\nno end", ")"):
-        nonsense = await shell.run("r", Invocation(command=command), UNIT)
+        nonsense = await shell.run("r", Invocation(command=command), units(1))
         assert nonsense.state_survived, command
-    ended = await shell.run("r", Invocation(command="echo fine # a comment"), UNIT)
+    ended = await shell.run("r", Invocation(command="echo fine # a comment"), units(1))
 
     assert b"fine\n" == ended.stdout
 

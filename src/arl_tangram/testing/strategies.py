@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from ..core.model import CPU, MEMORY, MILLI, Bundle, CpuTopology, Elastic
 from ..core.speedup import Amdahl, PowerLaw, Roofline, Speedup, Table
 
 GPU = "gpu"
+
+
+def load_profiles() -> None:
+    """Make Hypothesis try the same examples on every machine.
+
+    `--hypothesis-profile=explore` looks for others instead.
+    """
+    settings.register_profile(
+        "tangram",
+        deadline=None,
+        derandomize=True,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+    )
+    settings.register_profile("explore", settings.get_profile("tangram"), derandomize=False)
+    if settings.get_current_profile_name() != "explore":
+        settings.load_profile("tangram")
+
 
 startups = st.sampled_from([0.0, 0.0, 0.5])
 speedups: st.SearchStrategy[Speedup] = st.one_of(

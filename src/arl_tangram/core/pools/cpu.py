@@ -84,8 +84,8 @@ class CpuPool:
                 # The domain it is in already, then the tightest that fits, then the roomiest.
                 key=lambda i: (-home[i], len(free[i]) < left, abs(len(free[i]) - left), i),
             )
-            for _ in range(min(left, len(free[best]))):
-                taken.append(self._core[heapq.heappop(free[best])])
+            heap = free[best]
+            taken += [self._core[heapq.heappop(heap)] for _ in range(min(left, len(heap)))]
             home[best] = 0
         return tuple(taken)
 

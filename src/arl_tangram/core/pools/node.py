@@ -49,7 +49,7 @@ class NodePool:
                 self.counts[name] += amount
 
     def resize(self, grant: Grant, bundle: Bundle, *, units: int, resource: str) -> Grant:
-        """Change a grant to `units` of one resource; `bundle` is what it holds afterwards."""
+        """Change a grant to another `units` of one resource; `bundle` is what it then holds."""
         more = units - grant.units
         if resource != CPU:
             self.counts[resource] -= more

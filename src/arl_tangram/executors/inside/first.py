@@ -11,6 +11,7 @@ from arl_tangram.executors.inside.spawn import Spawner
 from arl_tangram.executors.inside.warden import Gone, Warden
 
 CONTROL = 3
+CLOSE_ON_EXEC = 0x40000000  # MSG_CMSG_CLOEXEC
 NAME = b"tangram-init"
 TMP, SHM = "/tmp", "/dev/shm"  # noqa: S108  new file systems of this environment
 
@@ -52,7 +53,7 @@ class First:
 
     def _obey(self) -> None:
         try:
-            order, ancillary, _, _ = self._control.recvmsg(16, 64)
+            order, ancillary, _, _ = self._control.recvmsg(16, 64, CLOSE_ON_EXEC)
         except OSError:
             order = b""
         if not order:

@@ -1,21 +1,12 @@
-"""Events per second of the bare kernel under the default policy, at several depths of queue.
-
-    python bench/kernel_events.py [--rounds 5] [--json FILE]
-
-Fifteen nodes of 256 cores. The loads are run in turn, round after round, and medians are given,
-so that a slow moment of the machine hits all of them.
-"""
+"""The bare kernel under the default policy, kept busy at several depths of queue."""
 
 from __future__ import annotations
 
-import argparse
-import json
 import random
-import statistics
 import time
 from collections import deque
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from arl_tangram.core.commands import Command, OpenEnvironment, Resize, Start
 from arl_tangram.core.events import (
@@ -42,11 +33,15 @@ from arl_tangram.core.model import (
 )
 from arl_tangram.core.speedup import Roofline
 from arl_tangram.policies.registry import DEFAULT, policy_named
+from bench.measuring import Figures, spread
+from bench.serving import Measure, Ready, serve
 
 NODES = 15
 CORES = 256
-EVENTS = 6_000
-SUITES = tuple(Elastic(units=tuple(range(1, 17)), speedup=Roofline(cap=c)) for c in (2.4, 9.7, 17.0))
+AT_A_TIME = 500
+SUITES = tuple(
+    Elastic(units=tuple(range(1, 17)), speedup=Roofline(cap=c)) for c in (2.4, 9.7, 17.0)
+)
 
 
 class Load:
@@ -91,7 +86,10 @@ class Load:
         lease = self._running.pop(self._order.popleft())
         return self._handle(
             ActionExited(
-                at=self._tick(), action=lease.action, attempt=lease.attempt, outcome=Outcome.SUCCEEDED
+                at=self._tick(),
+                action=lease.action,
+                attempt=lease.attempt,
+                outcome=Outcome.SUCCEEDED,
             )
         )
 
@@ -122,48 +120,35 @@ class Load:
                     pass
 
 
-LOADS: dict[str, Callable[[], Load]] = {
-    "10,000 queued": lambda: Load(live=NODES * CORES + 10_000, elastic_share=0.05),
-    "100 queued": lambda: Load(live=NODES * CORES + 100, elastic_share=0.05),
-    "cores to spare, all resizable": lambda: Load(live=NODES * 64, elastic_share=1.0),
-}
-
-
-def main() -> None:
-    """Measure, print a table, write JSON if asked."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
-    loads = {name: make() for name, make in LOADS.items()}
-    for load in loads.values():
-        load.run(500)
-        load.resizing_events = 0
-    rates: dict[str, list[float]] = {name: [] for name in loads}
-    worst: dict[str, list[float]] = {name: [] for name in loads}
-    for _ in range(options.rounds):
-        for name, load in loads.items():
-            took = sorted(load.run(EVENTS))
-            rates[name].append(len(took) / sum(took))
-            worst[name].append(took[int(len(took) * 0.99)])
-    rows = {
-        name: {
-            "events_per_s": statistics.median(rates[name]),
-            "p99_s": statistics.median(worst[name]),
-            "resizing_share": load.resizing_events / (EVENTS * options.rounds),
-        }
-        for name, load in loads.items()
+@contextmanager
+def kernel() -> Iterator[Ready]:
+    """Fifteen nodes of 256 cores under three loads, each a kernel of its own."""
+    loads = {
+        "deep": Load(live=NODES * CORES + 10_000, elastic_share=0.05),
+        "shallow": Load(live=NODES * CORES + 100, elastic_share=0.05),
+        "spare": Load(live=NODES * 64, elastic_share=1.0),
     }
-    for name, row in rows.items():
-        print(
-            f"{name:32} {row['events_per_s']:9,.0f} events/s   p99 {row['p99_s'] * 1e6:6.0f} us"
-            f"   {row['resizing_share']:4.0%} of events resize"
-        )
-    ratio = rows["100 queued"]["events_per_s"] / rows["10,000 queued"]["events_per_s"]
-    print(f"an event with 10,000 queued costs {ratio:.2f} x one with 100 queued")
-    if options.json:
-        options.json.write_text(json.dumps({"loads": rows, "cost_ratio": ratio}, indent=2))
+    for load in loads.values():
+        load.run(AT_A_TIME)
+    yield Ready({name: _measure(load) for name, load in loads.items()}, {"policy": DEFAULT})
+
+
+def _measure(load: Load) -> Measure:
+    def measure(seconds: float, _: int) -> Figures:
+        load.resizing_events = 0
+        took: list[float] = []
+        end = time.perf_counter() + seconds
+        while not took or time.perf_counter() < end:
+            took += load.run(AT_A_TIME)
+        figures = spread(took)
+        return {
+            **figures,
+            "mean_s": sum(took) / len(took),
+            "resizing_share": load.resizing_events / len(took),
+        }
+
+    return measure
 
 
 if __name__ == "__main__":
-    main()
+    serve(kernel)

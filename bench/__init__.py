@@ -1,0 +1,1 @@
+"""Measures this project beside others on one machine, in turns."""

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from arl_tangram.cli.demo import demo
+from arl_tangram.errors import ConfigError
+
+
+def run(*arguments: str) -> Result:
+    app = typer.Typer(pretty_exceptions_enable=False)
+    app.command()(demo)
+    return CliRunner().invoke(app, list(arguments))
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+def test_one_rollout_under_two_policies_is_played_compared_and_reported(tmp_path: Path) -> None:
+    page, figures = tmp_path / "page.html", tmp_path / "figures.json"
+
+    done = run(
+        *("--trajectories", "1", "--policies", "static,inflight", "--seed", "5", "-o", "json"),
+        *("--report", str(page), "--json", str(figures)),
+    )
+
+    assert 0 == done.exit_code, done.output
+    said = json.loads(done.stdout)
+    assert said == json.loads(figures.read_text())
+    assert ["static", "inflight"] == list(said["policies"]) == list(said["ratios"])
+    assert said["policies"]["static"]["rewards"] == said["policies"]["inflight"]["rewards"]
+    assert "All 1 rewards are the same" in done.stderr
+    assert "Plotly.newPlot(" in page.read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("--policies", "static,greedy"), "policy='greedy'"),
+        (("--policies", ","), "policies=','"),
+        (("--report", "/nowhere/page.html"), "'/nowhere'"),
+        (("--json", "/nowhere/figures.json"), "'/nowhere'"),
+    ],
+)
+def test_a_mistake_is_told_before_anything_runs(arguments: tuple[str, ...], named: str) -> None:
+    done = run(*arguments)
+
+    assert isinstance(done.exception, ConfigError)
+    assert named in str(done.exception)

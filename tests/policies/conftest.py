@@ -1,0 +1,5 @@
+from __future__ import annotations
+
+from arl_tangram.testing.strategies import load_profiles
+
+load_profiles()
