@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from .cluster import Cluster, NodeState
 from .entries import Entry, EnvironmentEntry
-from .model import CPU, MILLI, Explanation
+from .instances import InstancePhase
+from .model import CPU, GPU, MILLI, Explanation
 from .phases import EnvironmentPhase, Phase
 from .queue import Queue
+from .services import ServiceState
 
 #: How many of those before it are named.
 NAMED = 10
@@ -31,7 +33,9 @@ def explain(cluster: Cluster, entry: Entry) -> Explanation:
         )
     node = cluster.nodes.get(entry.bound_to) if entry.bound_to else None
     before: list[Entry] = []
-    line = (node.queue if node else cluster.anywhere).line_of(entry)
+    service = cluster.service_of(entry)
+    lines = service.lines if service else node.queue if node else cluster.anywhere
+    line = lines.line_of(entry)
     for other in Queue.served([line], cluster.held):
         if other is entry:
             break
@@ -39,7 +43,8 @@ def explain(cluster: Cluster, entry: Entry) -> Explanation:
     return Explanation(
         action=entry.id,
         phase=entry.phase.value,
-        waits_for=_missing(cluster, entry, node),
+        waits_for=_tokens(cluster, entry)
+        or (_served(cluster, entry, service) if service else _missing(cluster, entry, node)),
         behind=tuple(other.id for other in before[: -NAMED - 1 : -1]),
         ahead=len(before),
         since_s=entry.submitted_at,
@@ -69,13 +74,43 @@ def _missing(cluster: Cluster, entry: Entry, node: NodeState | None) -> str:
     return _lacks(cluster, entry, node) or "its turn"
 
 
-def _lacks(cluster: Cluster, entry: Entry, node: NodeState) -> str:
+def _tokens(cluster: Cluster, entry: Entry) -> str:
     for name in entry.quotas:
         quota = cluster.quotas[name]
         if (have := quota.available(cluster.now)) < entry.least[name]:
             paused = quota.paused_until > cluster.now
             why = "paused" if paused else f"{have} free, {quota.held} held"
             return f"{entry.least[name]} tokens of {name} ({why})"
+    return ""
+
+
+def _served(cluster: Cluster, entry: Entry, state: ServiceState) -> str:
+    if state.bare:
+        return f"{entry.least[GPU]} free GPUs in one cell of a node"
+    staying = state.staying()
+    coming = [i for i in staying if i.phase is not InstancePhase.RESIDENT]
+    if coming:
+        first = min(coming, key=lambda i: i.ready_at)
+        what = "restored" if first.phase is InstancePhase.RESTORING else "given its devices"
+        in_s = max(first.ready_at - cluster.now, 0.0)
+        return (
+            f"an instance of {state.name} that is being {what} on {first.node}, "
+            f"to be ready in about {in_s:.1f} s"
+        )
+    if staying:
+        return f"one of {len(staying)} instances of {state.name} to be free for it"
+    if state.resting(cluster.now):
+        in_s = state.rest_until - cluster.now
+        return (
+            f"another try to restore {state.name} in {in_s:.1f} s; "
+            f"the last one failed: {state.last_failure}"
+        )
+    return f"devices for an instance of {state.name}"
+
+
+def _lacks(cluster: Cluster, entry: Entry, node: NodeState) -> str:
+    if missing := _tokens(cluster, entry):
+        return missing
     draft = cluster.draft(node)
     if draft.take(entry.least):
         return ""

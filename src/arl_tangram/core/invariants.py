@@ -6,8 +6,9 @@ from collections import Counter, defaultdict
 
 from ..errors import InvariantError
 from .cluster import Cluster, NodeState
-from .model import CPU, MILLI, Grant
+from .model import CPU, MEMORY, MILLI, Grant
 from .phases import EnvironmentPhase, Phase
+from .serving_invariants import check_devices, check_service
 
 _ON_A_NODE = frozenset(
     {
@@ -35,6 +36,7 @@ def _require(condition: object, message: str) -> None:
 def _check_entries(cluster: Cluster) -> None:
     held: dict[str, int] = defaultdict(int)
     queued = [*cluster.anywhere, *(e for n in cluster.nodes.values() for e in n.queue)]
+    queued += [e for service in cluster.services.values() for e in service.lines]
     waiting = [e for env in cluster.environments.values() for e in env.waiting.values()]
     everywhere = Counter(entry.id for entry in [*queued, *waiting])
     for entry in cluster.entries.values():
@@ -57,6 +59,7 @@ def _check_entries(cluster: Cluster) -> None:
             f"{name}: amounts and units disagree",
         )
     live = sum(n.queue.__len__() for n in cluster.nodes.values()) + len(cluster.anywhere)
+    live += sum(len(service.lines) for service in cluster.services.values())
     _require(live == len(queued), "a queue's length is off")
     _require(set(everywhere) <= set(cluster.entries), "a queue holds an ended action")
     _require(held == cluster.held, f"fair shares are off: {dict(cluster.held)} != {dict(held)}")
@@ -93,6 +96,7 @@ def _check_node(node: NodeState) -> None:
     total: Counter[str] = Counter()
     for grant in grants:
         total.update(grant.amounts)
+    total[MEMORY] += sum(copy.mib for copy in node.copies)
     for name, capacity in node.pool.capacity.items():
         free = node.pool.cpu.free_milli if name == CPU else node.pool.counts[name]
         _require(free >= 0, f"{node.id}: {name} is over-committed by {-free}")

@@ -10,10 +10,12 @@ from typing import assert_never
 from ..core.commands import (
     CloseEnvironment,
     Command,
+    EvictService,
     OpenEnvironment,
     Resize,
     Resolve,
     ResolveEnvironment,
+    RestoreService,
     Start,
     Stop,
     WakeAt,
@@ -28,12 +30,21 @@ from ..core.events import (
     EnvironmentOpened,
     EnvironmentRequested,
     Event,
+    InstanceFailed,
     NodeJoined,
     NodeLost,
+    QuotaDeclared,
+    QuotaThrottled,
+    ServiceDeclared,
+    ServiceEvicted,
+    ServiceRestored,
     Woke,
 )
 from ..core.model import (
+    API,
     CPU,
+    GPU,
+    MEMORY,
     MILLI,
     Action,
     ActionId,
@@ -47,6 +58,7 @@ from ..core.model import (
     Seconds,
 )
 from ..core.phases import Phase
+from .instance_ledger import InstanceLedger
 
 
 @dataclass(slots=True, eq=False)
@@ -82,6 +94,7 @@ class Ledger:
     resolved: dict[ActionId, Outcome] = field(default_factory=dict)
     reasons: dict[ActionId, str] = field(default_factory=dict)
     wake_at: Seconds | None = None
+    instances: InstanceLedger = field(default_factory=InstanceLedger)
 
     def follow(self, event: Event, commands: Sequence[Command]) -> None:
         """Take in one event and what the kernel made of it, in order."""
@@ -138,13 +151,22 @@ class Ledger:
                 lease = self.leases.get(action_id)
                 if lease is not None and lease.attempt == attempt:
                     self._release(action_id)
-            case CancelRequested() | Woke():
+            case ServiceDeclared(service=service):
+                self.instances.services[service.name] = service
+            case ServiceRestored(instance=instance):
+                self.instances.restored(instance)
+            case ServiceEvicted(instance=instance):
+                self.instances.evicted(instance)
+            case InstanceFailed(instance=instance):
+                self.instances.failed(instance)
+            case CancelRequested() | QuotaDeclared() | QuotaThrottled() | Woke():
                 pass
             case _:
                 assert_never(event)
 
     def _lose(self, node_id: NodeId) -> None:
         self.nodes.pop(node_id, None)
+        self.instances.lose(node_id)
         for action, lease in list(self.leases.items()):
             if lease.node == node_id:
                 self._release(action)
@@ -163,6 +185,7 @@ class Ledger:
 
     def _release(self, action: ActionId) -> None:
         del self.leases[action]
+        self.instances.left(action)
         self.stopped.discard(action)
 
     # -- orders ------------------------------------------------------------------------------
@@ -199,6 +222,10 @@ class Ledger:
                 place.resolved = outcome
                 if place.state == "wanted":
                     place.state = "gone"
+            case RestoreService(node=node_id):
+                self.instances.restore(command, self.nodes[node_id])
+            case EvictService():
+                self.instances.evict(command)
             case WakeAt(at=at):
                 assert at > self.now, f"asks to be woken in the past: {at} <= {self.now}"
                 self.wake_at = at
@@ -218,6 +245,7 @@ class Ledger:
             assert place.state == "open", f"starts in an environment that is {place.state}"
             assert place.node == lease.node, f"on another node than its environment: {lease}"
         self._hold(action, lease)
+        self.instances.call(action, lease)
 
     def _resize(self, lease: Lease) -> None:
         action, before = self.actions[lease.action], self.leases[lease.action]
@@ -231,7 +259,8 @@ class Ledger:
     def _hold(self, action: Action, lease: Lease) -> None:
         grant = lease.grant
         if action.elastic is None:
-            assert grant.units == 0, f"a rigid action has units: {lease}"
+            if action.service is None:
+                assert grant.units == 0, f"a rigid action has units: {lease}"
             expected = dict(action.needs)
         else:
             assert grant.units in action.elastic.units, f"units not allowed: {lease}"
@@ -277,7 +306,14 @@ class Ledger:
                 on_core[core] += MILLI
             if part:
                 on_core[cores[-1]] += part
+        held[MEMORY] += self.instances.host_mib(node.id)
+        leases = (lease for lease in self.leases.values() if lease.node == node.id)
+        self.instances.check_devices(node, leases)
+        if node.gpus:
+            del held[GPU]
         for name, amount in held.items():
+            if name.startswith(API):
+                continue
             assert amount <= node.capacity.get(name, 0), f"{name} is held twice on {node.id}"
         sizes = core_sizes(node)
         for core, milli in on_core.items():
