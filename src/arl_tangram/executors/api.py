@@ -81,10 +81,17 @@ _LONGEST_PAUSE_S = 3600.0
 
 
 class HttpClient:
-    """Sends requests over connections that are kept and used again."""
+    """Sends requests over connections that are kept and used again.
 
-    def __init__(self) -> None:
+    Args:
+        socket: the path of the Unix socket that all of them go to, whatever their host is.
+        secure: whether it is ever asked for ``https``, which takes a while to be ready for.
+    """
+
+    def __init__(self, *, socket: str | None = None, secure: bool = True) -> None:
         self._client: httpx.AsyncClient | None = None
+        self._socket = socket
+        self._secure = secure
 
     async def send(self, request: Request) -> Exchange:
         """One attempt; a bad answer is a value, and only cancellation is raised."""
@@ -92,7 +99,13 @@ class HttpClient:
 
         if self._client is None:
             limits = httpx.Limits(max_connections=None, max_keepalive_connections=1024)
-            self._client = httpx.AsyncClient(limits=limits, timeout=None, trust_env=False)
+            self._client = httpx.AsyncClient(
+                transport=httpx.AsyncHTTPTransport(
+                    verify=self._secure, uds=self._socket, limits=limits, trust_env=False
+                ),
+                timeout=None,  # noqa: S113  # each request has one of its own
+                trust_env=False,
+            )
         try:
             async with asyncio.timeout(request.timeout_s):
                 return await self._exchange(self._client, request)

@@ -117,7 +117,7 @@ class Driver:
         kernel: decides; nobody else may call it.
         clock: the time of every event.
         observers: see every event with its commands.
-        instances: needed as soon as a service is declared.
+        instances: needed as soon as a service is declared; it may be given later.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class Driver:
         observers: Sequence[Observer] = (),
         instances: Instances | None = None,
     ) -> None:
-        self._instances = instances
+        self.instances = instances
         self._kernel = kernel
         self._clock = clock
         self._inbox: deque[Event] = deque()
@@ -259,10 +259,10 @@ class Driver:
                 self._places[environment_id].unmake()
             case ResolveEnvironment(environment_id, outcome, reason):
                 self._places[environment_id].resolve(outcome, reason)
-            case RestoreService() if self._instances is not None:
-                self._instances.restore(command)
-            case EvictService() if self._instances is not None:
-                self._instances.evict(command)
+            case RestoreService() if self.instances is not None:
+                self.instances.restore(command)
+            case EvictService() if self.instances is not None:
+                self.instances.evict(command)
             case RestoreService() | EvictService():
                 raise InternalError("a service was declared to a driver without instances")
             case WakeAt():

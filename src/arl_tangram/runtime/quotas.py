@@ -9,7 +9,6 @@ from ..core.model import API, Bundle, Quota, Window
 from ..errors import ConfigError, InvalidAction
 from . import units
 
-
 Rate = float | int | str
 """Calls a second, or text such as ``"10/s"``, ``"600/min"``, ``"5000/h"``."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -12,7 +13,6 @@ from typing import Self, Unpack
 
 from prometheus_client import CollectorRegistry
 
-from ..core.events import QuotaDeclared
 from ..core.kernel import Kernel
 from ..core.model import (
     CPU,
@@ -22,22 +22,19 @@ from ..core.model import (
     ActionId,
     Node,
     NodeId,
-    Quota,
     TaskId,
     TrajectoryId,
 )
 from ..core.policy import Policy
 from ..errors import ConfigError, Unavailable
-from ..executors.api import Request, Response
 from ..executors.local import LocalHost
 from ..executors.port import EnvironmentSpec, Host
+from ..executors.services.devices import Devices, devices_of
 from ..policies.registry import policy_named
 from . import units
-from .call import Answer
 from .clock import Clock, MonotonicClock
 from .driver import Driver
 from .environment import Environment
-from .fetch import Fetcher
 from .finishing import to_the_end
 from .handle import Handle, to_its_end
 from .intake import Intake
@@ -47,9 +44,10 @@ from .local import node_of
 from .machine import this_machine
 from .metrics import Metrics
 from .observers import Observer
+from .outside import Outside
 from .place import SandboxPlace
 from .profile import load_profile, save_profile
-from .quotas import Rate, quota_of, tokens_of
+from .quotas import tokens_of
 from .requests import (
     Command,
     CommandOptions,
@@ -82,7 +80,7 @@ class FreshOptions(CommandOptions, total=False):
     readable: Sequence[str | Path]
 
 
-class Tangram:
+class Tangram(Outside):
     """Takes actions, decides when and on how many units each runs, and runs them here.
 
     Use it as an asynchronous context manager; `local` makes one for this machine.
@@ -96,6 +94,8 @@ class Tangram:
             written at the end.
         observers: see everything that happens.
         unit: how many cores a CPU unit of the node is.
+        devices: finds the node's GPUs, when this is opened.
+        services: a TOML file of services and quotas to declare then.
 
     Attributes:
         metrics: counters for Prometheus.
@@ -112,7 +112,10 @@ class Tangram:
         observers: Sequence[Observer] = (),
         clock: Clock | None = None,
         unit: float = 1.0,
+        devices: Callable[[], Devices | None] = lambda: None,
+        services: str | Path | None = None,
     ) -> None:
+        super().__init__()
         self.metrics = CollectorRegistry()
         self._node = node
         self._make_host = host
@@ -129,8 +132,8 @@ class Tangram:
         self._prefix = secrets.token_hex(4)
         self._intake: Intake | None = None
         self._closing: asyncio.Task[None] | None = None
-        self._quotas: dict[str, Quota] = {}
-        self._fetch: Fetcher | None = None
+        self._find_devices = devices
+        self._service_file = services
 
     @classmethod
     def local(
@@ -141,6 +144,9 @@ class Tangram:
         policy: str | Policy = "inflight",
         require: str | Collection[str] | None = None,
         unit: float | None = None,
+        gpus: int | None = None,
+        gpu_memory: Size | None = None,
+        services: str | Path | None = None,
         journal: str | Path | None = None,
         profile: str | Path | None = None,
         state_dir: str | Path | None = None,
@@ -156,6 +162,11 @@ class Tangram:
             require: what must be guaranteed, such as ``"cpu"``, ``["memory", "files"]`` or
                 ``"all"``; it raises `Unavailable` instead of doing with less.
             unit: how many cores a unit is; 1 unless `cpus` says otherwise.
+            gpus: how many GPUs services may have; all of this machine by default, as far as NVML (the
+                package `nvidia-ml-py`) shows them.
+            gpu_memory: let bounded host memory of this size stand in for each GPU, on a machine
+                that has none.
+            services: a TOML file of services and quotas, declared when this is opened.
             journal: a file for every scheduling event; it is overwritten.
             profile: a file with what was learned about durations, read now and written at the end.
             state_dir: where environments keep their files.
@@ -170,6 +181,12 @@ class Tangram:
             profile=profile,
             observers=observers,
             unit=size,
+            devices=partial(
+                devices_of,
+                gpus,
+                None if gpu_memory is None else units.size_mib(gpu_memory, "gpu_memory"),
+            ),
+            services=services,
         )
 
     async def open(self) -> Self:
@@ -179,21 +196,31 @@ class Tangram:
         self._host = host = self._make_host()
         try:
             self._intake = self._start()
+            if self._service_file is not None:
+                self._declare_all(self._service_file)
         except BaseException:
+            self._intake = None
+            await self._close_outside()
             await host.close()
             raise
         return self
 
     def _start(self) -> Intake:
+        if (devices := self._find_devices()) is not None:
+            self._node = replace(
+                self._node, gpus=devices.count, gpu_mib=devices.mib, gpu_model=devices.model
+            )
+        clock = self._clock or MonotonicClock()
         observers = [Metrics(self.metrics), *self._observers]
         if self._journal is not None:
             header = Header(policy=self._policy_name, estimates=self._learned.to_json())
             observers.append(JournalWriter(self._journal, header))
         driver = Driver(
             Kernel(self._policy, self._learned),
-            clock=self._clock or MonotonicClock(),
+            clock=clock,
             observers=observers,
         )
+        self._offer(devices, driver, clock)
         driver.join(self._node)
         return Intake(driver, Names(), most_milli=self._node.capacity.get(CPU, 0))
 
@@ -223,6 +250,7 @@ class Tangram:
             "cpus": f"{milli / MILLI:g} {cores}",
             "memory": f"{self._node.capacity.get(MEMORY, 0)} MiB",
             "policy": self._policy_name,
+            **self._describe_devices(),
             **(self._host.describe() if self._host else {}),
         }
 
@@ -331,6 +359,11 @@ class Tangram:
             cpus: one core by default; none by default if it is for tokens of a quota.
             memory: how much of the machine's memory it holds.
             quota: tokens, as ``{"search": 1}`` or ``"search"``; all it needs comes at once.
+            task: the training job it belongs to; tasks share fairly.
+            trajectory: the rollout it belongs to.
+            kind: the label under which its duration is learned.
+            priority: higher goes first.
+            resizable: whether its cores may change while it is held.
         """
         intake = self._ready
         if cpus is None and quota is None:
@@ -351,87 +384,6 @@ class Tangram:
         )
         return Lease(action, driver=intake.driver, core_ids=self._unit == 1)
 
-    def quota(
-        self,
-        name: str,
-        *,
-        rate: Rate | None = None,
-        burst: int = 1,
-        concurrency: int | None = None,
-        daily: int | None = None,
-        windows: Mapping[str, int] | None = None,
-        adaptive: bool = False,
-    ) -> Quota:
-        """Declare what an API allows, shared by everyone who uses it through this Tangram.
-
-        Args:
-            rate: calls a second, or text such as ``"10/s"`` or ``"600/min"``.
-            burst: how many of them may come at once after a rest.
-            concurrency: calls under way at once.
-            daily: calls in any 24 hours.
-            windows: further limits, such as ``{"1h": 500}``; all of them hold at once.
-            adaptive: find the real limit below `rate` and `concurrency` from what is refused.
-
-        Raises:
-            ConfigError: a field is wrong, or the name is taken.
-        """
-        declared = quota_of(
-            name,
-            rate=rate,
-            burst=burst,
-            concurrency=concurrency,
-            daily=daily,
-            windows=windows,
-            adaptive=adaptive,
-        )
-        intake = self._ready
-        if name in self._quotas:
-            raise ConfigError(f"quota {name!r} is declared already; two limits need two names")
-        self._quotas[name] = declared
-        intake.driver.feed(QuotaDeclared(at=intake.driver.now(), quota=declared))
-        return declared
-
-    async def fetch(
-        self,
-        quota: str,
-        request: str | Request,
-        *,
-        task: str = "default",
-        trajectory: str = "default",
-        kind: str | None = None,
-        priority: int = 0,
-        attempts: int = 8,
-        id: str | None = None,  # noqa: A002  # what it is called everywhere
-    ) -> Answer[Response]:
-        """Send an HTTP request under a quota, over a connection that is kept.
-
-        A reply of 429, or of 503 with ``Retry-After``, pauses the quota for everybody; faults that
-        may pass are tried again, those that will not are failures at once.
-
-        Args:
-            request: a URL to get, or a `Request`.
-            kind: the label under which its duration is learned; the quota's name by default.
-            attempts: how often it is tried in all.
-            id: a name of the caller's own; the same id again never sends anything again.
-        """
-        intake = self._ready
-        action = Action(
-            id=ActionId(intake.names.next("a") if id is None else id),
-            task=TaskId(task),
-            trajectory=TrajectoryId(trajectory),
-            kind=quota if kind is None else kind,
-            needs=tokens_of(quota),
-            priority=priority,
-            max_attempts=attempts,
-        )
-        sent = Request(url=request) if isinstance(request, str) else request
-        return await self._fetcher(intake.driver).fetch(action, quota, sent)
-
-    def _fetcher(self, driver: Driver) -> Fetcher:
-        if self._fetch is None:
-            self._fetch = Fetcher(driver)
-        return self._fetch
-
     @property
     def _ready(self) -> Intake:
         if self._closing is not None:
@@ -439,6 +391,12 @@ class Tangram:
         if self._intake is None:
             raise ConfigError("open this Tangram first: async with Tangram.local() as tangram")
         return self._intake
+
+    def _describe_devices(self) -> Mapping[str, str]:
+        if not self._node.gpus:
+            return {}
+        what = f"{self._node.gpus} x {self._node.gpu_model}, {self._node.gpu_mib} MiB each"
+        return {"gpus": what}
 
     def _hosts(self) -> Mapping[NodeId, Host]:
         return {self._node.id: self._host} if self._host else {}
@@ -448,9 +406,8 @@ class Tangram:
             if self._intake is not None:
                 await self._intake.driver.end_all()
                 self._intake.driver.close()
-            if self._fetch is not None:
-                await self._fetch.close()
         finally:
+            await self._close_outside()
             if self._host is not None:
                 await self._host.close()
         if self._profile is not None:

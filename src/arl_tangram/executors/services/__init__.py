@@ -1,0 +1,1 @@
+"""What brings models up on devices, lets them sleep, and asks them."""

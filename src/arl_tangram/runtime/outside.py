@@ -1,0 +1,223 @@
+"""What a `Tangram` offers beside processes: services on devices, quotas of APIs, and requests to both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Unpack
+
+from ..core.events import QuotaDeclared, ServiceDeclared
+from ..core.model import Action, ActionId, Lease, Quota, Service, TaskId, TrajectoryId
+from ..errors import ConfigError, InvalidAction
+from ..executors.api import Request, Response
+from ..executors.services.devices import Devices
+from . import units
+from .call import Answer, CallWork, Reply
+from .clock import Clock
+from .driver import Driver
+from .fetch import Fetcher
+from .intake import Intake
+from .quotas import Rate, quota_of, tokens_of
+from .service_options import ServiceOptions, deployment_of, read_services
+from .services import Services
+from .units import Duration
+
+
+class Outside:
+    """The part of a `Tangram` that knows of services and quotas."""
+
+    def __init__(self) -> None:
+        self._quotas: dict[str, Quota] = {}
+        self._fetch: Fetcher | None = None
+        self._devices: Devices | None = None
+        self._services: Services | None = None
+        self._served: dict[str, Service] = {}
+
+    @property
+    def _ready(self) -> Intake:
+        raise AssertionError("a Tangram says what it is ready for")
+
+    def quota(
+        self,
+        name: str,
+        *,
+        rate: Rate | None = None,
+        burst: int = 1,
+        concurrency: int | None = None,
+        daily: int | None = None,
+        windows: Mapping[str, int] | None = None,
+        adaptive: bool = False,
+    ) -> Quota:
+        """Declare what an API allows, shared by everyone who uses it through this Tangram.
+
+        Args:
+            name: what to call it.
+            rate: calls a second, or text such as ``"10/s"`` or ``"600/min"``.
+            burst: how many of them may come at once after a rest.
+            concurrency: calls under way at once.
+            daily: calls in any 24 hours.
+            windows: further limits, such as ``{"1h": 500}``; all of them hold at once.
+            adaptive: find the real limit below `rate` and `concurrency` from what is refused.
+
+        Raises:
+            ConfigError: a field is wrong, or the name is taken.
+        """
+        declared = quota_of(
+            name,
+            rate=rate,
+            burst=burst,
+            concurrency=concurrency,
+            daily=daily,
+            windows=windows,
+            adaptive=adaptive,
+        )
+        return self._declare(declared)
+
+    def _declare(self, quota: Quota) -> Quota:
+        intake = self._ready
+        if quota.name in self._quotas:
+            raise ConfigError(
+                f"quota {quota.name!r} is declared already; two limits need two names"
+            )
+        self._quotas[quota.name] = quota
+        intake.driver.feed(QuotaDeclared(at=intake.driver.now(), quota=quota))
+        return quota
+
+    async def fetch(
+        self,
+        quota: str,
+        request: str | Request,
+        *,
+        task: str = "default",
+        trajectory: str = "default",
+        kind: str | None = None,
+        priority: int = 0,
+        attempts: int = 8,
+        id: str | None = None,  # noqa: A002  # what it is called everywhere
+    ) -> Answer[Response]:
+        """Send an HTTP request under a quota, over a connection that is kept.
+
+        A reply of 429, or of 503 with ``Retry-After``, pauses the quota for everybody; faults that
+        may pass are tried again, those that will not are failures at once.
+
+        Args:
+            quota: whose token it takes.
+            request: a URL to get, or a `Request`.
+            task: the training job it belongs to; tasks share fairly.
+            trajectory: the rollout it belongs to.
+            kind: the label under which its duration is learned; the quota's name by default.
+            priority: higher goes first.
+            attempts: how often it is tried in all.
+            id: a name of the caller's own; the same id again never sends anything again.
+        """
+        intake = self._ready
+        action = Action(
+            id=ActionId(intake.names.next("a") if id is None else id),
+            task=TaskId(task),
+            trajectory=TrajectoryId(trajectory),
+            kind=quota if kind is None else kind,
+            needs=tokens_of(quota),
+            priority=priority,
+            max_attempts=attempts,
+        )
+        sent = Request(url=request) if isinstance(request, str) else request
+        if self._fetch is None:
+            self._fetch = Fetcher(intake.driver)
+        return await self._fetch.fetch(action, quota, sent)
+
+    def service(self, name: str, **options: Unpack[ServiceOptions]) -> Service:
+        """Declare a model served on this machine's devices; its instances come and go with its calls.
+
+        Raises:
+            ConfigError: a key is wrong, the name is taken, or no device here could hold it.
+        """
+        return self._deploy(name, options)
+
+    def _deploy(self, name: str, options: Mapping[str, Any]) -> Service:
+        intake = self._ready
+        if self._devices is None or self._services is None:
+            raise ConfigError(
+                f"service {name!r}: there are no devices here to serve it on; "
+                'Tangram.local(gpus=2, gpu_memory="1GiB") lets host memory stand in for them'
+            )
+        if name in self._served:
+            raise ConfigError(f"service {name!r} is declared already; two services need two names")
+        deployment = deployment_of(name, options, self._devices)
+        self._services.add(deployment)
+        self._served[name] = deployment.service
+        intake.driver.feed(ServiceDeclared(at=intake.driver.now(), service=deployment.service))
+        return deployment.service
+
+    async def call(
+        self,
+        name: str,
+        request: Any,
+        *,
+        kind: str | None = None,
+        timeout: Duration | None = None,
+        quota: Mapping[str, int] | str | None = None,
+        task: str = "default",
+        trajectory: str = "default",
+        priority: int = 0,
+        attempts: int = 3,
+    ) -> Answer[Any]:
+        """Ask a service; an instance is brought up for it if that is worth it.
+
+        Args:
+            name: the service.
+            request: what its driver takes: for `openai` the body of a request, for `torch`
+                ``{"method": "logprobs", "inputs": …}``, for `command` anything that is JSON.
+            kind: the label under which its duration is learned; the service's name by default.
+            timeout: the limit on one attempt; waiting for an instance never counts.
+            quota: tokens it holds besides, as ``{"search": 1}`` or ``"search"``.
+            task: the training job it belongs to; tasks share fairly.
+            trajectory: the rollout it belongs to.
+            priority: higher goes first.
+            attempts: how often it is tried when the service is to blame.
+
+        Raises:
+            InvalidAction: no service has this name.
+        """
+        intake = self._ready
+        services = self._services
+        if services is None or name not in self._served:
+            known = ", ".join(sorted(self._served)) or "none"
+            raise InvalidAction(f"service {name!r} is not declared; there are: {known}")
+        limit_s = None if timeout is None else units.seconds(timeout, "timeout")
+        action = Action(
+            id=ActionId(intake.names.next("a")),
+            task=TaskId(task),
+            trajectory=TrajectoryId(trajectory),
+            kind=name if kind is None else kind,
+            needs=tokens_of(quota),
+            service=name,
+            priority=priority,
+            timeout_s=limit_s,
+            max_attempts=attempts,
+        )
+
+        async def attempt(lease: Lease) -> Reply[Any]:
+            return await services.call(lease, name, request, timeout_s=limit_s)
+
+        return await CallWork(action, attempt, driver=intake.driver).result()
+
+    def _offer(self, devices: Devices | None, driver: Driver, clock: Clock) -> None:
+        """Be able to serve on these devices."""
+        if devices is not None:
+            self._devices = devices
+            self._services = Services(devices, clock=clock, feed=driver.feed)
+            driver.instances = self._services
+
+    def _declare_all(self, path: str | Path) -> None:
+        """Declare what a file says."""
+        services, quotas = read_services(path)
+        for quota in quotas:
+            self._declare(quota)
+        for name, options in services.items():
+            self._deploy(name, options)
+
+    async def _close_outside(self) -> None:
+        if self._fetch is not None:
+            await self._fetch.close()
+        if self._services is not None:
+            await self._services.close()
