@@ -1,4 +1,4 @@
-"""How often a service is called, learned with a short memory."""
+"""How often each service is called, learned with a short memory."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from .model import Seconds
 
 #: What is longer ago than this counts little: which service is popular changes within a step.
 MEMORY_S = 80.0
-#: Calls that a service is credited with before it has shown any, over so many seconds.
-PRIOR_CALLS = 0.5
-PRIOR_S = 30.0
+#: A service is believed to be called as often as the average one until it has shown more calls
+#: than this.
+PRIOR_CALLS = 2.0
+#: What the average service is believed to be called before any was: so many calls in so long.
+FIRST_CALLS = 0.5
+FIRST_S = 30.0
 
 
-class Arrivals:
-    """The rate of calls to one service: an exponentially weighted count over its time constant."""
+class Count:
+    """Calls of late, as an exponentially weighted count."""
 
     __slots__ = ("_at", "_calls", "_since")
 
@@ -24,11 +27,68 @@ class Arrivals:
 
     def add(self, now: Seconds) -> None:
         """A call came."""
-        self._calls = self._calls * math.exp((self._at - now) / MEMORY_S) + 1.0
+        self._calls = self.calls(now) + 1.0
         self._at = now
+
+    def calls(self, now: Seconds) -> float:
+        """How many came, older ones counting less."""
+        return self._calls * math.exp((self._at - now) / MEMORY_S)
+
+    def seen_s(self, now: Seconds) -> Seconds:
+        """How long it has looked, what is long ago counting less."""
+        return MEMORY_S * (1.0 - math.exp((self._since - now) / MEMORY_S))
+
+
+class Together:
+    """All services' calls, from which a new service borrows."""
+
+    def __init__(self) -> None:
+        self._services: list[Count] = []
+        self._all: Count | None = None
+
+    def arrivals(self, now: Seconds) -> Arrivals:
+        """Those of one more service."""
+        if self._all is None:
+            self._all = Count(now)
+        count = Count(now)
+        self._services.append(count)
+        return Arrivals(count, self)
+
+    def add(self, now: Seconds) -> None:
+        """A call came to one of them."""
+        if self._all is not None:
+            self._all.add(now)
+
+    def rate(self, now: Seconds) -> float:
+        """Calls a second to the average service, above zero."""
+        if self._all is None:
+            return FIRST_CALLS / FIRST_S
+        number = len(self._services)
+        return (self._all.calls(now) / number + FIRST_CALLS) / (self._all.seen_s(now) + FIRST_S)
+
+
+class Arrivals:
+    """The rate of calls to one service."""
+
+    __slots__ = ("_count", "_rate", "_rate_at", "_together")
+
+    def __init__(self, count: Count, together: Together) -> None:
+        self._count = count
+        self._together = together
+        self._rate_at: Seconds | None = None
+        self._rate = 0.0
+
+    def add(self, now: Seconds) -> None:
+        """A call came."""
+        self._count.add(now)
+        self._together.add(now)
+        self._rate_at = None
 
     def rate(self, now: Seconds) -> float:
         """Calls a second, above zero."""
-        calls = self._calls * math.exp((self._at - now) / MEMORY_S)
-        seen_s = MEMORY_S * (1.0 - math.exp((self._since - now) / MEMORY_S))
-        return (calls + PRIOR_CALLS) / (seen_s + PRIOR_S)
+        if self._rate_at != now:
+            count = self._count
+            borrowed_s = PRIOR_CALLS / self._together.rate(now)
+            self._rate = (count.calls(now) + PRIOR_CALLS) / (count.seen_s(now) + borrowed_s)
+            self._rate_at = now
+        return self._rate

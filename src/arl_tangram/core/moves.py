@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .cluster import Cluster, NodeState
 from .estimates import Estimates
 from .instances import Instance, InstancePhase
-from .model import MEMORY, Degree, Seconds
+from .deployment import Deployment, Seat, cost_of, deploy, seat
+from .model import Degree, InstanceId, Seconds
 from .pools.gpu import Cell
 from .services import ServiceState
+from .survey import Place, Survey
 from .waits import total_act
 from .worth import HORIZON_S, Eviction, cost
 
 #: An instance must be expected to save at least this much for calls that wait.
 LEAST_SAVING_S = 0.05
-#: One that nobody waits for must bring so many times what it takes from others,
-MARGIN = 1.3
-#: and at least so much over the horizon.
-LEAST_GAIN_S = 0.02
+#: How often another deployment is looked for,
+AIM_S = 5.0
+#: and by what share of all waiting it must be better.
+BETTER = 0.04
 #: A restore that is overdue is expected to take this much longer.
 OVERDUE_S = 0.1
+#: Of two places as good as each other, the one that breaks up less is taken.
+TIDY = 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,17 +37,8 @@ class Move:
     degree: Degree
     node: NodeState
     cell: Cell
-    owners: tuple[Instance, ...]
+    owners: tuple[Instance, ...] = ()
     ready_s: Seconds
-    cold: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    node: NodeState
-    cell: Cell
-    owners: tuple[Instance, ...]
-    drain_s: Seconds
 
 
 class Moves:
@@ -52,6 +48,15 @@ class Moves:
         self._cluster = cluster
         self._estimates = estimates
         self._eviction = eviction
+        self._surveys: dict[bool, Survey] = {}
+        self._target: Deployment = {}
+        self._seated: list[Seat] | None = None
+        self._aimed_at: Seconds = float("-inf")
+
+    def changed(self) -> None:
+        """Who is where, or the time, is not what it was."""
+        self._surveys.clear()
+        self._seated = None
 
     def for_waiting(self, state: ServiceState) -> Move | None:
         """The instance that helps calls that wait most, if any helps them enough.
@@ -59,63 +64,78 @@ class Moves:
         It takes the place of idle instances only, unless the service has none at all.
         """
         calls, work = state.waiting(self._estimates)
-        servers = self.servers(state)
+        servers = self._servers(state)
         if not servers:
-            return self._best(state, calls, work, servers, None, drain=False) or self._best(
-                state, calls, work, servers, None, drain=True
+            return self._best(state, calls, work, [], drain=False) or self._best(
+                state, calls, work, [], drain=True
             )
         now_s = total_act(calls, work, servers)
-        hopeful = [
-            degree
-            for degree in state.service.degrees
-            if now_s - total_act(calls, work, [*servers, *self._added(state, degree, 0.0)])
-            > LEAST_SAVING_S
-        ]
-        if not hopeful:
-            return None
-        return self._best(state, calls, work, servers, now_s, drain=False)
+        for degree in state.service.degrees:
+            soonest = state.restore_s(degree, cold=False)
+            added = [(soonest, degree.speedup)] * state.service.slots
+            if now_s - total_act(calls, work, [*servers, *added]) > LEAST_SAVING_S:
+                return self._best(state, calls, work, servers, drain=False)
+        return None
 
     def for_later(self, states: Sequence[ServiceState], *, displacing: bool) -> Move | None:
-        """The instance that is expected to bring most for each of its devices, called or not.
+        """The next step towards the best deployment, called for or not.
 
         `displacing` allows it to take the place of others.
         """
         now = self._cluster.now
+        self._aim(states)
         best: Move | None = None
         best_worth = 0.0
-        for state in states:
-            staying = state.staying()
-            before = cost(state, state.speeds(staying), now=now)
-            for degree in state.service.degrees:
-                slots = [degree.speedup] * state.service.slots
-                reach = sorted([*state.speeds(staying), *slots], reverse=True)
-                if before - cost(state, reach, now=now) <= LEAST_GAIN_S / HORIZON_S:
-                    continue
-                for place in self._places(state, degree, drain=False):
-                    if place.node.restoring or (place.owners and not displacing):
-                        continue
-                    left = [i for i in staying if i not in place.owners]
-                    after = cost(state, sorted([*state.speeds(left), *slots], reverse=True), now=now)
-                    harm = self._harm(state, place)
-                    gain = before - after
-                    if gain <= MARGIN * harm + LEAST_GAIN_S / HORIZON_S:
-                        continue
-                    worth = (gain - harm) / degree.gpus
-                    tie = place.node.pool.gpus.neighbours_free(place.cell) if not place.owners else 0
-                    worth *= 1.0 - 1e-6 * tie
-                    if worth > best_worth:
-                        best_worth = worth
-                        best = self._move(state, degree, place)
+        for seat in self._seats():
+            if seat.instance is not None or seat.node.restoring:
+                continue
+            owners = self._survey(drain=False).leaving(seat.node, seat.cell)
+            if owners is None or (owners and not displacing):
+                continue
+            state = self._cluster.services[seat.service]
+            degree = state.degrees[len(seat.cell)]
+            speeds = state.speeds(state.staying())
+            slots = [degree.speedup] * state.service.slots
+            gain = cost(state, speeds, now=now) - cost(
+                state, _fastest_first(speeds, slots), now=now
+            )
+            if gain / degree.gpus > best_worth:
+                best_worth = gain / degree.gpus
+                place = Place(seat.node, seat.cell, owners, 0.0, 0.0, 0)
+                best = self._move(state, degree, place)
         return best
 
-    def servers(self, state: ServiceState) -> list[tuple[Seconds, float]]:
-        """In how many seconds each slot of a service is free, and its speed."""
-        rows = []
-        for instance in state.instances.values():
-            if instance.staying:
-                speed = instance.degree.speedup
-                rows += [(at, speed) for at in self.free_in(instance)]
-        return rows
+    def _seats(self) -> list[Seat]:
+        """Where each instance of the deployment aimed at is, or is to be."""
+        if self._seated is None:
+            self._seated = seat(self._cluster, self._target)
+        return self._seated
+
+    def _aim(self, states: Sequence[ServiceState]) -> None:
+        """Look for a better deployment now and then; one that is hardly better is not aimed at."""
+        now = self._cluster.now
+        if now < self._aimed_at + AIM_S and self._target.keys() == {s.name for s in states}:
+            return
+        self._aimed_at = now
+        found = deploy(self._cluster, states, now=now)
+        have = {state.name: [i.degree.gpus for i in state.staying()] for state in states}
+        aim = {name: self._target.get(name, have[name]) for name in found}
+        before = sum(cost_of(state, aim[state.name], now=now) for state in states)
+        after = sum(cost_of(state, found[state.name], now=now) for state in states)
+        if before - after > BETTER * before:
+            self._target = found
+            self.changed()
+
+    def _surplus(self) -> set[InstanceId]:
+        """Instances that the deployment aimed at has no use for, where it has others."""
+        kept = {seat.instance for seat in self._seats()}
+        return {
+            instance.id
+            for name, widths in self._target.items()
+            if widths
+            for instance in self._cluster.services[name].instances.values()
+            if instance.id not in kept
+        }
 
     def free_in(self, instance: Instance) -> list[Seconds]:
         """In how many seconds each slot of an instance is expected to be free."""
@@ -128,127 +148,77 @@ class Moves:
         busy = [left / instance.degree.speedup for left in lefts]
         return [0.0] * (slots - len(busy)) + busy
 
+    def _servers(self, state: ServiceState) -> list[tuple[Seconds, float]]:
+        """In how many seconds each slot of a service is free, and its speed."""
+        rows = []
+        for instance in state.instances.values():
+            if instance.staying:
+                speed = instance.degree.speedup
+                rows += [(at, speed) for at in self.free_in(instance)]
+        return rows
+
     def _best(
         self,
         state: ServiceState,
         calls: int,
         work: Seconds,
         servers: list[tuple[Seconds, float]],
-        now_s: Seconds | None,
         *,
         drain: bool,
     ) -> Move | None:
+        """The best place of all: what it saves those who wait, and later ones, less the harm."""
         now = self._cluster.now
-        staying = state.speeds(state.staying())
-        before = cost(state, staying, now=now)
+        survey = self._survey(drain=drain)
+        now_s = total_act(calls, work, servers) if servers else 0.0
+        speeds = state.speeds(state.staying())
+        before = cost(state, speeds, now=now)
         best: Move | None = None
-        best_key = (float("-inf"), 0)
+        best_score = LEAST_SAVING_S if servers else float("-inf")
         for degree in state.service.degrees:
-            speeds = sorted([*staying, *[degree.speedup] * state.service.slots], reverse=True)
-            gain = before - cost(state, speeds, now=now)
+            slots = [degree.speedup] * state.service.slots
+            gain = before - cost(state, _fastest_first(speeds, slots), now=now)
             known: dict[Seconds, Seconds] = {}
-            for place in self._places(state, degree, drain=drain):
-                move = self._move(state, degree, place)
-                act = known.get(move.ready_s)
-                if act is None:
-                    added = self._added(state, degree, move.ready_s)
-                    act = known[move.ready_s] = total_act(calls, work, [*servers, *added])
-                saved = -act if now_s is None else now_s - act
-                if now_s is not None and saved < LEAST_SAVING_S:
+            for place in survey.places(state, degree):
+                ready_s = self._ready_s(state, degree, place)
+                if ready_s not in known:
+                    added = [(ready_s, degree.speedup)] * state.service.slots
+                    known[ready_s] = now_s - total_act(calls, work, [*servers, *added])
+                saved = known[ready_s]
+                if servers and saved < LEAST_SAVING_S:
                     continue
-                score = saved + HORIZON_S * (gain - self._harm(state, place))
-                tie = 0 if place.owners else -place.node.pool.gpus.neighbours_free(place.cell)
-                if (score, tie) > best_key:
-                    best, best_key = move, (score, tie)
-        return best if now_s is None or best_key[0] > LEAST_SAVING_S else None
+                score = saved + HORIZON_S * (gain - place.harm)
+                score -= TIDY * place.spoils
+                if score > best_score:
+                    best_score = score
+                    best = self._move(state, degree, place)
+        return best
 
-    def _added(
-        self, state: ServiceState, degree: Degree, ready_s: Seconds
-    ) -> list[tuple[Seconds, float]]:
-        ready_s = ready_s or state.restore_s(degree, cold=False)
-        return [(ready_s, degree.speedup)] * state.service.slots
-
-    def _move(self, state: ServiceState, degree: Degree, place: _Place) -> Move:
-        cold = self._cluster.copy_of(state, place.node, place.cell) is None
-        ready_s = place.drain_s + state.restore_s(degree, cold=cold, crowd=place.node.restoring)
+    def _move(self, state: ServiceState, degree: Degree, place: Place) -> Move:
         return Move(
             state=state,
             degree=degree,
             node=place.node,
             cell=place.cell,
-            owners=place.owners,
-            ready_s=ready_s,
-            cold=cold,
+            owners=tuple(owner for went in place.owners.values() for owner in went),
+            ready_s=self._ready_s(state, degree, place),
         )
 
-    def _harm(self, state: ServiceState, place: _Place) -> float:
-        """What other services lose in a second if this cell goes to `state`."""
-        if not place.owners:
-            return 0.0
-        leaving: dict[str, list[Instance]] = {}
-        for owner in place.owners:
-            if owner.service != state.name:
-                leaving.setdefault(owner.service, []).append(owner)
-        harm = 0.0
-        for name, instances in leaving.items():
-            other = self._cluster.services[name]
-            room = self._room_beside(other, place)
-            harm += self._eviction.loss(other, instances, now=self._cluster.now, room=room)
-        return harm
+    def _ready_s(self, state: ServiceState, degree: Degree, place: Place) -> Seconds:
+        cold = self._cluster.copy_of(state, place.node, place.cell) is None
+        restore_s = state.restore_s(degree, cold=cold, crowd=place.node.restoring)
+        return place.drain_s + restore_s
 
-    def _room_beside(self, state: ServiceState, place: _Place) -> bool:
-        """Whether a free cell outside this place would do for an instance of a service."""
-        width = state.service.degrees[0].gpus
-        for node in self._cluster.nodes.values():
-            for cell in node.pool.gpus.cells(width):
-                if node.pool.gpus.is_free(cell) and not (
-                    node is place.node and set(cell) & set(place.cell)
-                ):
-                    return True
-        return False
+    def _survey(self, *, drain: bool) -> Survey:
+        if drain not in self._surveys:
+            self._surveys[drain] = Survey(
+                self._cluster,
+                self._eviction,
+                self.free_in,
+                surplus=self._surplus(),
+                drain=drain,
+            )
+        return self._surveys[drain]
 
-    def _places(self, state: ServiceState, degree: Degree, *, drain: bool) -> Iterator[_Place]:
-        """Cells that an instance of this width could have: free, idle, or (`drain`) busy now."""
-        instances = self._cluster.instances
-        for node in self._cluster.nodes.values():
-            if not state.could_run_on(node.pool, degree):
-                continue
-            gpus = node.pool.gpus
-            for cell in gpus.cells(degree.gpus):
-                owners: dict[str, Instance] = {}
-                drain_s = 0.0
-                for device in cell:
-                    if gpus.claims[device] is not None:
-                        break
-                    if (owner_id := gpus.owners[device]) is None or owner_id in owners:
-                        continue
-                    owner = instances[owner_id]
-                    if not self._may_go(owner, drain=drain):
-                        break
-                    owners[owner_id] = owner
-                    if owner.calls:
-                        drain_s = max(drain_s, *self.free_in(owner))
-                else:
-                    found = tuple(owners.values())
-                    if self._has_memory(state, node, cell, found):
-                        yield _Place(node, cell, found, drain_s)
 
-    def _may_go(self, owner: Instance, *, drain: bool) -> bool:
-        state = self._cluster.services[owner.service]
-        if owner.phase is InstancePhase.EVICTING:
-            return True
-        if owner.phase is not InstancePhase.RESIDENT or state.pinned:
-            return False
-        return not owner.calls or drain
-
-    def _has_memory(
-        self, state: ServiceState, node: NodeState, cell: Cell, owners: Sequence[Instance]
-    ) -> bool:
-        """Whether the host has room for a copy, if need be that of copies nobody uses."""
-        missing = state.service.host_mib
-        if not missing or self._cluster.copy_of(state, node, cell) is not None:
-            return True
-        leaving = {owner.id for owner in owners}
-        free = node.pool.counts.get(MEMORY, 0)
-        free += sum(copy.mib for copy in node.copies if copy.used_by <= leaving)
-        return free >= missing
+def _fastest_first(speeds: Sequence[float], more: Sequence[float]) -> list[float]:
+    return sorted([*speeds, *more], reverse=True)

@@ -42,6 +42,7 @@ class ServiceState:
         rest_until: no instance is restored before this time.
         quarantined: why it is not served at all for now; empty if it is.
         wake_at: when it has to be looked at again, whatever happens.
+        looked_at: when another instance was last thought of for those who wait.
     """
 
     service: Service
@@ -59,14 +60,15 @@ class ServiceState:
     quarantined: str = ""
     last_failure: str = ""
     wake_at: Seconds = float("inf")
+    looked_at: Seconds = float("-inf")
 
     @classmethod
-    def of(cls, service: Service, *, now: Seconds, bare: bool = False) -> ServiceState:
+    def of(cls, service: Service, *, arrivals: Arrivals, bare: bool = False) -> ServiceState:
         """The state of a service that was just declared."""
         return cls(
             service=service,
             curve=_curve_of(service),
-            arrivals=Arrivals(now),
+            arrivals=arrivals,
             bare=bare,
             degrees={degree.gpus: degree for degree in service.degrees},
         )

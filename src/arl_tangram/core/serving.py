@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import islice
 
+from .arrivals import Together
 from .cluster import Cluster, NodeState
 from .commands import EvictService, RestoreService
 from .entries import Entry
@@ -26,7 +27,7 @@ WAITING_PAYS = 0.9
 #: What nobody waits for is considered this often.
 LATER_S = 0.5
 #: What calls wait for is considered this often, unless something came free.
-LOOK_S = 0.02
+LOOK_S = 0.1
 #: Pause after an instance failed; it doubles each time.
 RETRY_S = 1.0
 LONGEST_RETRY_S = 60.0
@@ -44,6 +45,7 @@ class Serving:
         self._cluster = cluster
         self._estimates = estimates
         self._moves = Moves(cluster, estimates, Cost() if eviction is None else eviction)
+        self._together = Together()
         self._planned: dict[InstanceId, Instance] = {}
         self._speculative: set[InstanceId] = set()
         self._forgetting: dict[InstanceId, tuple[NodeState, HostCopy]] = {}
@@ -56,7 +58,7 @@ class Serving:
     def declare(self, service: Service) -> None:
         """A new service: its calls are accepted from now on."""
         cluster = self._cluster
-        state = ServiceState.of(service, now=cluster.now)
+        state = ServiceState.of(service, arrivals=self._together.arrivals(cluster.now))
         cluster.services[service.name] = state
         self._place_pinned(state)
         self._changed()
@@ -85,7 +87,7 @@ class Serving:
             return
         self._node_of(instance).restoring -= instance.degree.gpus
         instance.step(InstancePhase.RESIDENT)
-        instance.used_at = cluster.now
+        instance.used_at = instance.ready_at = cluster.now
         state = cluster.services[instance.service]
         state.restored(instance, cluster.now)
         cluster.stirred[state.name] = None
@@ -153,7 +155,7 @@ class Serving:
         if (state := cluster.services.get(name)) is None:
             degree = Degree(gpus=width, speedup=1.0, restore_s=0.0)
             plain = Service(name=name, degrees=(degree,))
-            state = ServiceState.of(plain, now=cluster.now, bare=True)
+            state = ServiceState.of(plain, arrivals=Together().arrivals(cluster.now), bare=True)
             cluster.services[name] = state
         return state
 
@@ -207,10 +209,13 @@ class Serving:
             if state.bare:
                 self._return_devices(state)
         self._advance()
+        self._moves.changed()
         freed, self._freed = self._freed, False
         waiting = [s for s in cluster.services.values() if s.mixes]
         for state in self._in_order(waiting):
-            if freed or state in stirred:
+            if freed or state in stirred or (
+                not state.instances and cluster.now >= state.looked_at + LOOK_S
+            ):
                 self._consider(state)
         if freed or cluster.now >= self._later_at:
             self._later_at = cluster.now + LATER_S
@@ -330,6 +335,7 @@ class Serving:
             state.failures = FAILURES - 1
         if not state.lines.open(self._cluster.has_tokens):
             return
+        state.looked_at = now
         if state.bare:
             coming = sum(i.staying and not i.calls for i in state.instances.values())
             for _ in range(sum(m.count for m in state.mixes.values()) - coming):
@@ -375,6 +381,7 @@ class Serving:
         for owner in move.owners:
             owner.claimed = True
         self._planned[instance.id] = instance
+        self._moves.changed()
         return instance
 
     def _advance(self) -> None:
@@ -437,6 +444,7 @@ class Serving:
         if state.bare:
             self.restored(instance.id)
             self._dispatch(state)
+            self._return_devices(state)
             return
         cluster.out.append(
             RestoreService(state.service, instance.id, node.id, instance.cell, instance.cold)
@@ -509,7 +517,6 @@ class Serving:
                         cell=cell,
                         owners=(),
                         ready_s=state.restore_s(state.degrees[gpus], cold=True),
-                        cold=True,
                     )
                 )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from .instances import Instance
+from .instances import Instance, InstancePhase
 from .model import Seconds
 from .services import ServiceState
 from .waits import steady_act
@@ -13,18 +13,17 @@ from .waits import steady_act
 #: For how long a choice of instances is expected to stand: losses and gains a second are weighed
 #: over this long against what waits now.
 HORIZON_S = 20.0
+#: A call that waits for a restore costs so many times its wait: others lose their place for it.
+MISS = 2.0
 
 
 class Eviction(Protocol):
     """Says what it would cost to take instances off their devices."""
 
     def loss(
-        self, state: ServiceState, leaving: Sequence[Instance], *, now: Seconds, room: bool
+        self, state: ServiceState, leaving: Sequence[Instance], *, now: Seconds
     ) -> float:
-        """Seconds of completion time that calls lose in a second without `leaving`.
-
-        `room` tells that there are free devices elsewhere for an instance of its.
-        """
+        """Seconds of completion time that calls lose in a second without `leaving`."""
 
 
 def cost(state: ServiceState, speeds: Sequence[float], *, now: Seconds) -> float:
@@ -38,7 +37,7 @@ def cost(state: ServiceState, speeds: Sequence[float], *, now: Seconds) -> float
         return rate * steady_act(rate, work, speeds, horizon_s=HORIZON_S)
     run, restore = quickest(state)
     together = rate * restore  # calls that come while one is restored wait for the same restore
-    return rate * run + together * (1.0 + together / 2.0) / (1.0 + together)
+    return rate * run + MISS * together * (1.0 + together / 2.0) / (1.0 + together)
 
 
 def quickest(state: ServiceState) -> tuple[Seconds, Seconds]:
@@ -55,16 +54,20 @@ class Cost:
     """
 
     def loss(
-        self, state: ServiceState, leaving: Sequence[Instance], *, now: Seconds, room: bool
+        self, state: ServiceState, leaving: Sequence[Instance], *, now: Seconds
     ) -> float:
         """The difference that `leaving` makes to the cost of the service."""
         staying = state.staying()
         after = state.speeds(i for i in staying if i not in leaving)
         before = state.speeds(staying)
-        lost = cost(state, after, now=now) - cost(state, before, now=now)
-        if not after and room:
-            # It can go where there is room, and only calls that come meanwhile wait.
-            restore = quickest(state)[1]
-            moving = state.arrivals.rate(now) * restore * restore / 2.0
-            lost = min(lost, moving / HORIZON_S)
-        return max(lost, 0.0)
+        return max(cost(state, after, now=now) - cost(state, before, now=now), 0.0)
+
+
+def absence(state: ServiceState, leaving: Sequence[Instance], *, now: Seconds) -> Seconds:
+    """What calls wait until a service has another instance, if `leaving` go and one comes soon."""
+    ready_s = quickest(state)[1]
+    for instance in state.staying():
+        if instance not in leaving:
+            at = now if instance.phase is InstancePhase.RESIDENT else instance.ready_at
+            ready_s = min(ready_s, max(at - now, 0.0))
+    return state.arrivals.rate(now) * ready_s * ready_s / 2.0

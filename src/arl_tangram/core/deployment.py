@@ -1,0 +1,173 @@
+"""Which instances each service would best have, if all devices were shared out anew."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from .cluster import Cluster, NodeState
+from .model import InstanceId, NodeId, Seconds
+from .pools.gpu import WIDTHS, Cell
+from .services import ServiceState
+from .worth import cost
+
+Widths = tuple[int, ...]
+Deployment = Mapping[str, Widths]
+
+
+def deploy(cluster: Cluster, states: Sequence[ServiceState], *, now: Seconds) -> dict[str, Widths]:
+    """For each service the widths of its instances, widest first.
+
+    Greedy: again and again, the one step that saves its calls most for each device it takes, be it
+    a first instance, another one, or a wider one in place of one there is.
+    """
+    cells = _cells(cluster, {state.name for state in states})
+    chosen: dict[str, Widths] = {state.name: () for state in states}
+    taken: Counter[int] = Counter()
+    steps = {state.name: _steps(state, (), now) for state in states}
+    while True:
+        best: tuple[float, str, Widths] | None = None
+        for name, options in steps.items():
+            for worth, widths in options:
+                if best is not None and worth <= best[0]:
+                    break
+                if _fits(cells, taken - Counter(chosen[name]) + Counter(widths)):
+                    best = worth, name, widths
+                    break
+        if best is None:
+            return chosen
+        _, name, widths = best
+        taken = taken - Counter(chosen[name]) + Counter(widths)
+        chosen[name] = widths
+        steps[name] = _steps(cluster.services[name], widths, now)
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """The cell of one instance of a deployment; without an `instance`, it is still to come."""
+
+    service: str
+    node: NodeState
+    cell: Cell
+    instance: InstanceId | None
+
+
+def seat(cluster: Cluster, deployment: Deployment) -> list[Seat]:
+    """A cell for each instance of a deployment, with as few changes as can be.
+
+    The widest come first. Among those of one width, instances that are there already stay; the
+    others take cells with few owners. As cells nest, all find one if the deployment fits, and an instance on its seat never has to go
+    for a narrower one, or for one as wide: going from seat to seat comes to an end.
+    """
+    taken: dict[NodeId, set[int]] = {node: set() for node in cluster.nodes}
+    seats: list[Seat] = []
+    for width in reversed(WIDTHS):
+        missing: list[ServiceState] = []
+        for name, widths in deployment.items():
+            state = cluster.services[name]
+            wanted = widths.count(width)
+            there = [
+                i
+                for i in state.staying()
+                if i.degree.gpus == width and taken[i.node].isdisjoint(i.cell)
+            ]
+            there.sort(key=lambda i: -i.used_at)
+            for instance in there[:wanted]:
+                taken[instance.node].update(instance.cell)
+                node = cluster.nodes[instance.node]
+                seats.append(Seat(name, node, instance.cell, instance.id))
+            missing += [state] * (wanted - len(there[:wanted]))
+        for state in missing:
+            found = _best_cell(cluster, state, width, taken)
+            if found is not None:
+                node, cell = found
+                taken[node.id].update(cell)
+                seats.append(Seat(state.name, node, cell, None))
+    return seats
+
+
+def _best_cell(
+    cluster: Cluster,
+    state: ServiceState,
+    width: int,
+    taken: Mapping[NodeId, set[int]],
+) -> tuple[NodeState, Cell] | None:
+    """The cell of this width that is least of a loss: free, if it can be, and broken up already."""
+    best: tuple[NodeState, Cell] | None = None
+    best_key: tuple[int, bool, int] | None = None
+    for node in cluster.nodes.values():
+        if not state.could_run_on(node.pool, state.degrees[width]):
+            continue
+        gpus = node.pool.gpus
+        for cell in gpus.cells(width):
+            if not taken[node.id].isdisjoint(cell):
+                continue
+            owners = {o for d in cell for o in (gpus.owners[d], gpus.claims[d]) if o is not None}
+            if any(_stays(cluster, owner) for owner in owners):
+                continue
+            cold = cluster.copy_of(state, node, cell) is None
+            key = (len(owners), cold, gpus.neighbours_free(cell) if not owners else 0)
+            if best_key is None or key < best_key:
+                best, best_key = (node, cell), key
+    return best
+
+
+def _stays(cluster: Cluster, owner: InstanceId) -> bool:
+    state = cluster.services[cluster.instances[owner].service]
+    return state.pinned or state.bare
+
+
+def cost_of(state: ServiceState, widths: Sequence[int], *, now: Seconds) -> float:
+    """What a service costs with instances of these widths."""
+    speeds = [state.degrees[w].speedup for w in widths for _ in range(state.service.slots)]
+    return cost(state, sorted(speeds, reverse=True), now=now)
+
+
+def _steps(state: ServiceState, widths: Widths, now: Seconds) -> list[tuple[float, Widths]]:
+    """What could come next for a service, the best first, with what a device saves there."""
+    before = cost_of(state, widths, now=now)
+    found: list[tuple[float, Widths]] = []
+    for gpus in state.degrees:
+        options = [(*widths, gpus)]
+        for other in dict.fromkeys(widths):
+            if other < gpus:
+                rest = list(widths)
+                rest.remove(other)
+                options.append((*rest, gpus))
+        for option in options:
+            saved = before - cost_of(state, option, now=now)
+            worth = saved / (sum(option) - sum(widths))
+            if worth > LEAST_WORTH:
+                found.append((worth, tuple(sorted(option, reverse=True))))
+    found.sort(reverse=True)
+    return found
+
+
+def _cells(cluster: Cluster, names: set[str]) -> dict[int, int]:
+    """How many aligned cells of each width these services could share."""
+    counts = dict.fromkeys(WIDTHS, 0)
+    for node in cluster.nodes.values():
+        gpus = node.pool.gpus
+        kept = {
+            device
+            for device, owner in enumerate(gpus.owners)
+            if owner is not None and cluster.instances[owner].service not in names
+        }
+        for width in WIDTHS:
+            counts[width] += sum(kept.isdisjoint(cell) for cell in gpus.cells(width))
+    return counts
+
+
+def _fits(cells: Mapping[int, int], widths: Counter[int]) -> bool:
+    """Whether instances of these widths fit: as cells nest, the widest first always works."""
+    above = 0
+    for width in reversed(WIDTHS):
+        above += width * widths[width]
+        if above > width * cells[width]:
+            return False
+    return True
+
+
+#: A device must save at least so many seconds of completion time in a second.
+LEAST_WORTH = 1e-4

@@ -1,0 +1,154 @@
+"""The cells there are for another instance, and what others would lose if each were taken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence, Set
+from dataclasses import dataclass
+
+from .cluster import Cluster, NodeState
+from .instances import Instance, InstancePhase
+from .model import MEMORY, Degree, InstanceId, Seconds
+from .pools.gpu import Cell
+from .services import ServiceState
+from .worth import HORIZON_S, Eviction, absence
+
+#: A busy instance whose service has more calls waiting stays for so many times its restore time.
+PAY_OFF = 3.0
+
+FreeIn = Callable[[Instance], Sequence[Seconds]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Place:
+    """A cell that an instance could have.
+
+    Attributes:
+        owners: whose instances would leave it, by service.
+        drain_s: when the last of them is expected to be idle.
+        harm: what their calls lose in a second, in seconds of completion time.
+        spoils: how wide a free cell it would break up; 0 if it is not free.
+    """
+
+    node: NodeState
+    cell: Cell
+    owners: dict[str, list[Instance]]
+    drain_s: Seconds
+    harm: float
+    spoils: int
+
+
+class Survey:
+    """Looks at every cell once, as long as nothing changes.
+
+    Args:
+        cluster: where to look.
+        eviction: what it costs to take instances off their devices.
+        free_in: in how many seconds the slots of an instance are free.
+        surplus: instances not needed where they are: their service has, or is to have, what it
+            needs elsewhere.
+        drain: whether busy instances count, which would leave once they are idle.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        eviction: Eviction,
+        free_in: FreeIn,
+        *,
+        surplus: Set[InstanceId],
+        drain: bool = False,
+    ) -> None:
+        self._cluster = cluster
+        self._eviction = eviction
+        self._free_in = free_in
+        self._surplus = surplus
+        self._drain = drain
+        self._places: dict[int, list[Place]] = {}
+        self._losses: dict[tuple[str, ...], float] = {}
+        self._may: dict[str, Seconds | None] = {}
+
+    def places(self, state: ServiceState, degree: Degree) -> Iterator[Place]:
+        """Where an instance of this width could go."""
+        found = self._places.get(degree.gpus)
+        if found is None:
+            found = self._places[degree.gpus] = list(self._look(degree.gpus))
+        for place in found:
+            if state.could_run_on(place.node.pool, degree) and self._has_memory(state, place):
+                yield place
+
+    def _look(self, width: int) -> Iterator[Place]:
+        for node in self._cluster.nodes.values():
+            gpus = node.pool.gpus
+            for cell in gpus.cells(width):
+                owners = self.leaving(node, cell)
+                if owners is None:
+                    continue
+                drain_s = max(
+                    (self._may[o.id] or 0.0 for went in owners.values() for o in went), default=0.0
+                )
+                spoils = 0 if owners else gpus.neighbours_free(cell)
+                yield Place(node, cell, owners, drain_s, self._harm(owners), spoils)
+
+    def leaving(self, node: NodeState, cell: Cell) -> dict[str, list[Instance]] | None:
+        """Whose instances are there; None if somebody may not leave, or somebody else is to come."""
+        gpus = node.pool.gpus
+        owners: dict[str, list[Instance]] = {}
+        last = None
+        for device in cell:
+            if gpus.claims[device] is not None:
+                return None
+            name = gpus.owners[device]
+            if name is None or name == last:
+                continue
+            last = name
+            owner = self._cluster.instances[name]
+            if name not in self._may:
+                self._may[name] = self._leaves_in(owner)
+            if self._may[name] is None:
+                return None
+            owners.setdefault(owner.service, []).append(owner)
+        return owners
+
+    def _leaves_in(self, owner: Instance) -> Seconds | None:
+        """In how many seconds an instance could leave; None if it may not."""
+        if owner.phase is InstancePhase.EVICTING:
+            return 0.0
+        state = self._cluster.services[owner.service]
+        if owner.phase is not InstancePhase.RESIDENT or state.pinned:
+            return None
+        if not owner.calls:
+            return 0.0
+        if not self._drain or (state.mixes and not self._has_paid_off(owner)):
+            return None
+        return max(self._free_in(owner))
+
+    def _has_paid_off(self, owner: Instance) -> bool:
+        """Whether it has answered calls for long enough to have been worth its restore."""
+        restored_s = owner.ready_at - owner.began_at
+        return self._cluster.now - owner.ready_at >= PAY_OFF * restored_s
+
+    def _harm(self, owners: dict[str, list[Instance]]) -> float:
+        harm = 0.0
+        for name, went in owners.items():
+            key = tuple(instance.id for instance in went)
+            if key not in self._losses:
+                self._losses[key] = self._loss(self._cluster.services[name], went)
+            harm += self._losses[key]
+        return harm
+
+    def _loss(self, state: ServiceState, went: list[Instance]) -> float:
+        now = self._cluster.now
+        loss = self._eviction.loss(state, went, now=now)
+        if all(instance.id in self._surplus for instance in went):
+            return min(loss, absence(state, went, now=now) / HORIZON_S)
+        return loss
+
+    def _has_memory(self, state: ServiceState, place: Place) -> bool:
+        """Whether the host has room for a copy, if need be that of copies nobody uses."""
+        missing = state.service.host_mib
+        node = place.node
+        free = node.pool.counts.get(MEMORY, 0)
+        if missing <= free or self._cluster.copy_of(state, node, place.cell) is not None:
+            return True
+        leaving = {owner.id for went in place.owners.values() for owner in went}
+        return free + sum(copy.mib for copy in node.copies if copy.used_by <= leaving) >= missing
