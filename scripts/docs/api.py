@@ -106,7 +106,9 @@ def _properties(owner: type) -> str:
 
 def _methods(owner: type) -> Iterator[str]:
     """The documented methods; one without a docstring is for other rooms, not for users."""
-    for name, member in vars(owner).items():
+    ours = [part for part in owner.__mro__ if part.__module__.startswith("arl_tangram.runtime")]
+    members = {name: member for part in reversed(ours) for name, member in vars(part).items()}
+    for name, member in (members or vars(owner)).items():
         plain = getattr(member, "__func__", member)
         if inspect.isfunction(plain) and plain.__doc__ and not name.startswith("_"):
             word = "await " if inspect.iscoroutinefunction(plain) else ""

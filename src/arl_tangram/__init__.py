@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .core.model import ActionId, Explanation, Outcome
+    from .core.model import ActionId, Explanation, Outcome, Quota, Service
     from .core.speedup import Amdahl, PowerLaw, Roofline, Speedup, Table
     from .errors import (
         ActionCancelled,
@@ -31,7 +31,9 @@ if TYPE_CHECKING:
         UnknownAction,
         UnknownEnvironment,
     )
+    from .executors.api import Request, Response
     from .executors.port import FileEntry
+    from .runtime.call import Answer
     from .runtime.environment import Environment, Shell
     from .runtime.handle import Handle
     from .runtime.journal import Journal
@@ -50,6 +52,7 @@ __all__ = [
     "ActionRejected",
     "ActionTimedOut",
     "Amdahl",
+    "Answer",
     "ConfigError",
     "Environment",
     "Explanation",
@@ -65,9 +68,13 @@ __all__ = [
     "Outcome",
     "PolicyError",
     "PowerLaw",
+    "Quota",
+    "Request",
     "RequestError",
+    "Response",
     "Result",
     "Roofline",
+    "Service",
     "Shell",
     "Speedup",
     "Table",
@@ -81,9 +88,11 @@ __all__ = [
 ]
 
 _HOMES = {
-    "core.model": ("ActionId", "Explanation", "Outcome"),
+    "core.model": ("ActionId", "Explanation", "Outcome", "Quota", "Service"),
     "core.speedup": ("Amdahl", "PowerLaw", "Roofline", "Speedup", "Table"),
+    "executors.api": ("Request", "Response"),
     "executors.port": ("FileEntry",),
+    "runtime.call": ("Answer",),
     "runtime.environment": ("Environment", "Shell"),
     "runtime.handle": ("Handle",),
     "runtime.journal": ("Journal",),

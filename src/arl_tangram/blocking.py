@@ -284,6 +284,10 @@ class Tangram(_Twin[_tangram.Tangram]):
     environment = _Gives(Environment, _Calls(_tangram.Tangram.environment))
     lease = _Gives(Lease, _Calls(_tangram.Tangram.lease))
     describe = _Calls(_tangram.Tangram.describe)
+    quota = _Calls(_tangram.Tangram.quota)
+    fetch = _Waits(_tangram.Tangram.fetch)
+    service = _Calls(_tangram.Tangram.service)
+    call = _Waits(_tangram.Tangram.call)
 
     def open(self) -> Self:
         """Be ready for actions."""

@@ -34,3 +34,11 @@ async def use() -> None:
         async with tangram.lease(cpus=(1, 4), resizable=True) as lease:
             assert_type(lease.cpus, float)
         assert_type(await tangram.run("true", network=True, memory=None), at.Result)
+        assert_type(tangram.quota("search", rate="10/s", burst=20), at.Quota)
+        found = await tangram.fetch("search", at.Request(url="http://127.0.0.1/"))
+        assert_type(found, at.Answer[at.Response])
+        served = tangram.service("judge", driver="openai", command="serve", degrees={1: 1.0})
+        assert_type(served, at.Service)
+        answer = await tangram.call("judge", {"prompt": "x"}, quota="search", timeout="1m")
+        assert_type(answer.outcome, at.Outcome)
+        tangram.service("judge", drivr="openai")  # type: ignore[call-arg]

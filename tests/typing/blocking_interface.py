@@ -25,5 +25,8 @@ def use() -> None:
             assert_type(lease.cpus, float)
             assert_type(lease.cores, tuple[int, ...])
         assert_type(tangram.run("true", network=True), at.Result)
+        tangram.service("judge", driver="command", call="cat")
+        assert_type(tangram.call("judge", "x").outcome, at.Outcome)
+        assert_type(tangram.fetch("search", "http://127.0.0.1/"), at.Answer[at.Response])
         env.run("true", cpu=1)  # type: ignore[call-arg]
         tangram.environment(memory=1.5)  # type: ignore[arg-type]

@@ -74,6 +74,7 @@ class Exchange:
 
 #: A refusal that names no time is one of this long.
 UNNAMED_PAUSE_S = 1.0
+_NOT_MODIFIED = 304
 _TOO_MANY = 429
 _UNAVAILABLE = 503
 _MAY_WORK_LATER = frozenset({408, 425, 500, 502, 503, 504})
@@ -117,6 +118,8 @@ class HttpClient:
             return Exchange(outcome=Outcome.FAILED, reason=f"url={request.url!r}: {error}")
         except httpx.UnsupportedProtocol as error:
             return Exchange(outcome=Outcome.FAILED, reason=f"url={request.url!r}: {error}")
+        except (TypeError, ValueError) as error:
+            return Exchange(outcome=Outcome.FAILED, reason=f"it cannot be sent: {error}")
         except httpx.HTTPError as error:
             return Exchange(outcome=Outcome.LOST, reason=f"{type(error).__name__}: {error!s}")
 
@@ -152,8 +155,12 @@ class HttpClient:
 
 def _judge(response: Response) -> Exchange:
     status = response.status
-    if status < 400:
+    if status < 300 or status == _NOT_MODIFIED:
         return Exchange(outcome=Outcome.SUCCEEDED, response=response)
+    if status < 400:
+        where = response.headers.get("location", "somewhere else")
+        reason = f"status {status}: it has moved to {where}"
+        return Exchange(outcome=Outcome.FAILED, response=response, reason=reason)
     pause = retry_after(response.headers.get("retry-after"), now=time.time())
     if status == _TOO_MANY or (status == _UNAVAILABLE and pause is not None):
         wait = UNNAMED_PAUSE_S if pause is None else pause

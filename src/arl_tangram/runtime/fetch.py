@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Awaitable
 
 from ..core.events import QuotaThrottled
 from ..core.model import Action, Lease, Outcome, Seconds
@@ -16,31 +17,46 @@ from .driver import Driver
 BACKOFF_S = 0.1
 _LONGEST_BACKOFF_S = 10.0
 _REMEMBERED = 4_096
+_REMEMBERED_BYTES = 64 << 20
 
 
 class Fetcher:
-    """Sends requests as actions. The same action id is never sent twice, also after it ended."""
+    """Sends requests as actions.
+
+    Answers to requests with an id of the caller's are remembered for whoever repeats it, the last
+    4,096 and 64 MiB of them.
+    """
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self._http = HttpClient()
         self._calls: OrderedDict[str, tuple[Request, CallWork[Response]]] = OrderedDict()
+        self._bytes = 0
 
-    async def fetch(self, action: Action, quota: str, request: Request) -> Answer[Response]:
-        """The answer; a repeated id gets that of its first call, or waits for it with it."""
-        if (known := self._calls.get(action.id)) is not None:
-            first, work = known
-            if first != request:
-                raise InvalidAction(f"id={action.id!r}: another request has this id")
-            return await asyncio.shield(work.answer)
+    def known(self, identity: str, request: Request) -> Awaitable[Answer[Response]] | None:
+        """The answer that a repeated id gets, or waits for; None if it is new here.
+
+        Raises `InvalidAction` if it was the id of another request.
+        """
+        if (found := self._calls.get(identity)) is None:
+            return None
+        first, work = found
+        if first != request:
+            raise InvalidAction(f"id={identity!r}: another request has this id")
+        return asyncio.shield(work.answer)
+
+    async def fetch(
+        self, action: Action, quota: str, request: Request, *, remember: bool
+    ) -> Answer[Response]:
+        """The answer; cancelling this cancels the request."""
         work = CallWork(
             action,
             lambda lease: self._attempt(lease, quota, request, action.max_attempts),
             driver=self._driver,
         )
-        self._calls[action.id] = request, work
-        if len(self._calls) > _REMEMBERED:
-            self._forget_oldest()
+        if remember:
+            self._calls[action.id] = request, work
+            work.answer.add_done_callback(self._remember)
         return await work.result()
 
     async def close(self) -> None:
@@ -62,10 +78,21 @@ class Fetcher:
             await asyncio.sleep(backoff(lease.attempt))
         return Reply(exchange.outcome, exchange.response, exchange.reason)
 
-    def _forget_oldest(self) -> None:
-        oldest = next(iter(self._calls))
-        if self._calls[oldest][1].answer.done():
+    def _remember(self, answer: asyncio.Future[Answer[Response]]) -> None:
+        self._bytes += _size(answer)
+        while len(self._calls) > _REMEMBERED or self._bytes > _REMEMBERED_BYTES:
+            oldest, (_, work) = next(iter(self._calls.items()))
+            if not work.answer.done():
+                return
+            self._bytes -= _size(work.answer)
             del self._calls[oldest]
+
+
+def _size(answer: asyncio.Future[Answer[Response]]) -> int:
+    if answer.exception() is not None:
+        return 0
+    value = answer.result().value
+    return 0 if value is None else len(value.body)
 
 
 def backoff(attempt: int) -> Seconds:

@@ -111,8 +111,13 @@ class Outside:
             id: a name of the caller's own; the same id again never sends anything again.
         """
         intake = self._ready
+        sent = Request(url=request) if isinstance(request, str) else request
+        if self._fetch is None:
+            self._fetch = Fetcher(intake.driver)
+        if id is not None and (known := self._fetch.known(id, sent)) is not None:
+            return await known
         action = Action(
-            id=ActionId(intake.names.next("a") if id is None else id),
+            id=ActionId(intake.names.next("a")) if id is None else intake.names.choose(id),
             task=TaskId(task),
             trajectory=TrajectoryId(trajectory),
             kind=quota if kind is None else kind,
@@ -120,10 +125,7 @@ class Outside:
             priority=priority,
             max_attempts=attempts,
         )
-        sent = Request(url=request) if isinstance(request, str) else request
-        if self._fetch is None:
-            self._fetch = Fetcher(intake.driver)
-        return await self._fetch.fetch(action, quota, sent)
+        return await self._fetch.fetch(action, quota, sent, remember=id is not None)
 
     def service(self, name: str, **options: Unpack[ServiceOptions]) -> Service:
         """Declare a model served on this machine's devices; its instances come and go with its calls.

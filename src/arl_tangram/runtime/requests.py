@@ -6,7 +6,6 @@ import os
 import re
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from itertools import count
 from typing import TypedDict, cast
 
 from ..core.model import (
@@ -30,6 +29,7 @@ Command = str | Sequence[str]
 """A line for ``sh -c``, or a program and its arguments."""
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}")
+_GIVEN = re.compile(r"[a-z]([1-9][0-9]*)")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _REMEMBERED = 65_536
 _OUTPUT_LIMIT = 1 << 20
@@ -72,14 +72,15 @@ class Names:
     """Gives out ids, and remembers those the caller chose."""
 
     def __init__(self) -> None:
-        self._numbers = count(1)
+        self._last = 0
         self._chosen: OrderedDict[str, None] = OrderedDict()
 
     def next(self, letter: str) -> str:
         """An id nobody has used yet."""
-        while (name := f"{letter}{next(self._numbers)}") in self._chosen:
-            pass
-        return name
+        while True:
+            self._last += 1
+            if (name := f"{letter}{self._last}") not in self._chosen:
+                return name
 
     def choose(self, name: str) -> ActionId:
         """Check an id of the caller's; raises `InvalidAction` if it was used before."""
@@ -89,6 +90,10 @@ class Names:
             )
         if name in self._chosen:
             raise InvalidAction(f"id={name!r}: an action with this id has ended already")
+        if (given := _GIVEN.fullmatch(name)) and int(given[1]) <= self._last:
+            raise InvalidAction(
+                f"id={name!r}: an action without a name of its own was given this id"
+            )
         self._chosen[name] = None
         if len(self._chosen) > _REMEMBERED:
             self._chosen.popitem(last=False)

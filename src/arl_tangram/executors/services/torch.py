@@ -161,10 +161,14 @@ class TorchDriver:
         http = HttpClient(socket=str(folder / "s"), secure=False)
         worker = self._worker = _Worker(name=name, folder=folder, child=child, http=http)
         request = Request(url="http://worker/health", timeout_s=_LIFE_S)
-        while (await http.send(request)).outcome is not Outcome.SUCCEEDED:
-            if not child.alive:
-                raise Unavailable(await child.why())
-            await asyncio.sleep(0.02)
+        try:
+            while (await http.send(request)).outcome is not Outcome.SUCCEEDED:
+                if not child.alive:
+                    raise Unavailable(await child.why())
+                await asyncio.sleep(0.02)
+        except BaseException:  # half a worker is of no use to whoever comes next
+            await self._stop(worker)
+            raise
         return worker
 
     async def _stop(self, worker: _Worker) -> None:

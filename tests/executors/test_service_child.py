@@ -1,0 +1,153 @@
+"""A program of a service: nothing of it is left, whoever ends first."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from arl_tangram.errors import ConfigError
+from arl_tangram.executors.services.child import Child
+from arl_tangram.executors.services.devices import HostDevices, devices_of
+
+TREE = ["sh", "-c", "setsid sleep 300 & sleep 301 & echo up; wait"]
+
+
+def sleepers() -> set[int]:
+    return {
+        process.pid
+        for process in psutil.process_iter()
+        if process.status() != psutil.STATUS_ZOMBIE
+        and _command(process) in (["sleep", "300"], ["sleep", "301"])
+    }
+
+
+def _command(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+def test_stopping_ends_the_whole_tree_sessions_of_its_own_included() -> None:
+    async def main() -> None:
+        child = await Child.start(TREE, variables={}, keep_bytes=10)
+        while not child.out:  # noqa: ASYNC110  # it tells when it is up
+            await asyncio.sleep(0.01)
+        await child.stop()
+        await child.stop()
+        assert "signal 15" in await child.why()
+
+    before = sleepers()
+    asyncio.run(main())
+    assert before == sleepers()
+
+
+def test_what_ends_by_itself_takes_what_it_left_behind_along() -> None:
+    async def main() -> None:
+        child = await Child.start(
+            ["sh", "-c", "setsid sleep 300 & echo oh dear >&2; exit 3"], variables={}
+        )
+        assert 3 == await child.ended()
+        assert "its process exited with 3; it said: oh dear" == await child.why()
+        assert not child.alive
+
+    before = sleepers()
+    asyncio.run(main())
+    assert before == sleepers()
+
+
+def test_what_does_not_end_when_asked_is_killed_after_its_grace() -> None:
+    async def main() -> None:
+        stubborn = ["sh", "-c", "trap '' TERM; echo up; while :; do sleep 0.05; done"]
+        child = await Child.start(stubborn, variables={}, keep_bytes=10, grace_s=0.1)
+        while not child.out:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        await child.stop()
+        assert 137 == await child.ended()
+
+    asyncio.run(main())
+
+
+def test_a_program_that_is_not_there_says_so() -> None:
+    async def main() -> None:
+        child = await Child.start(["no-such-program"], variables={})
+        assert 127 == await child.ended()
+        assert "no-such-program: No such file" in await child.why()
+
+    asyncio.run(main())
+
+
+def test_input_is_read_and_output_is_bounded() -> None:
+    async def main() -> None:
+        child = await Child.start(["cat"], variables={}, stdin=b"x" * 100_000, keep_bytes=10)
+        assert 0 == await child.ended()
+        assert (b"x" * 10, True) == (bytes(child.out), child.cut)
+
+    asyncio.run(main())
+
+
+def test_nothing_outlives_a_process_that_is_killed() -> None:
+    program = (
+        "import asyncio\n"
+        "from arl_tangram.executors.services.child import Child\n"
+        "async def main():\n"
+        f"    await Child.start({TREE!r}, variables={{}})\n"
+        "    await asyncio.sleep(0.3)\n"
+        "    print('up', flush=True)\n"
+        "    await asyncio.sleep(60)\n"
+        "asyncio.run(main())\n"
+    )
+    before = sleepers()
+    parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
+    assert parent.stdout is not None
+    assert b"up\n" == parent.stdout.readline()
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    end = time.monotonic() + 10
+    while before != sleepers() and time.monotonic() < end:
+        time.sleep(0.02)
+    assert before == sleepers()
+
+
+def test_a_stand_in_counts_the_memory_that_is_held_in_its_folder() -> None:
+    devices = HostDevices(2, 8)
+    try:
+        folder = devices.variables([1], "owner")["ARL_TANGRAM_DEVICE_FOLDERS"]
+        with open(f"{folder}/weights", "wb") as file:  # noqa: PTH123
+            file.write(b"x" * (3 << 20))
+        assert (8, 5) == (devices.free_mib(0), devices.free_mib(1))
+        devices.left("owner")
+        assert 8 == devices.free_mib(1)
+    finally:
+        devices.close()
+    assert not devices.folder.exists()
+
+
+def test_the_stand_ins_of_a_process_that_is_gone_are_swept() -> None:
+    made = subprocess.run(
+        [
+            *(sys.executable, "-c"),
+            "from arl_tangram.executors.services.devices import *; print(HostDevices(1, 8).folder)",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+    devices = HostDevices(1, 8)
+    devices.close()
+
+    assert not devices.folder.with_name(made.rsplit("/", 1)[1]).exists()
+
+
+def test_gpus_that_are_not_there_are_named() -> None:
+    assert devices_of(0, None) is None
+    with pytest.raises(ConfigError, match="gpus=True"):
+        devices_of(True, None)
+    with pytest.raises(ConfigError, match=r"gpus=99.*"):
+        devices_of(99, None)
