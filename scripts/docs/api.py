@@ -12,8 +12,8 @@ import typer
 
 import arl_tangram
 from arl_tangram.cli.main import COMMANDS, build
-from arl_tangram.runtime.requests import CommandOptions
-from arl_tangram.runtime.tangram import FreshOptions
+from arl_tangram.runtime.requests import CommandOptions, FreshOptions
+from arl_tangram.runtime.service_options import ServiceOptions
 
 SECTION = re.compile(r"(Attributes|Args|Keys|Raises|Yields|Returns):")
 WIDTH = 80
@@ -72,7 +72,8 @@ def python_api() -> str:
     public = {name: getattr(arl_tangram, name) for name in sorted(arl_tangram.__all__)}
     errors = [n for n, thing in public.items() if _is(thing, Exception)]
     sections = [_section(name, thing) for name, thing in public.items() if name not in errors]
-    sections += [_section("CommandOptions", CommandOptions), _section("FreshOptions", FreshOptions)]
+    options = (CommandOptions, FreshOptions, ServiceOptions)
+    sections += [_section(kind.__name__, kind) for kind in options]
     listed = ", ".join(f"`{name}`" for name in errors)
     sections.append(f"## Errors\n\n{listed}: see [Outcomes and errors](outcomes-and-errors.md).")
     return "\n\n".join(sections)

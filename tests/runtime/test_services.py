@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import socket
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Coroutine
@@ -14,6 +16,7 @@ import psutil
 import pytest
 
 import arl_tangram as at
+from arl_tangram import blocking
 from arl_tangram.core.commands import EvictService, RestoreService
 from arl_tangram.core.events import InstanceFailed, ServiceRestored
 from arl_tangram.runtime.journal import Journal
@@ -349,6 +352,49 @@ def test_a_call_can_be_cancelled_while_it_waits_and_while_it_runs() -> None:
         (await tangram.call("a", {"prompt": "abc"})).check()
 
     run(body)
+
+
+@pytest.mark.parametrize("sleep", ["none", "vllm"])
+def test_a_server_at_an_address_is_asked_where_it_stands_and_is_not_ours_to_end(sleep) -> None:
+    port = free_port()
+    server = subprocess.Popen(SERVER.format(port=port).split())
+
+    async def body(tangram: at.Tangram) -> None:
+        address = f"http://127.0.0.1:{port}/"
+        tangram.service("a", driver="openai", address=address, sleep=sleep, pinned=[1])
+        answer = (
+            await tangram.call("a", {"messages": [{"role": "user", "content": "ab"}]})
+        ).check()
+        assert "ba" == answer.value["choices"][0]["message"]["content"]
+        vectors = await tangram.call("a", {"input": ["x"]})
+        assert 8 == len(vectors.check().value["data"][0]["embedding"])
+        wrong = await tangram.call("a", {"path": "/v1/chat/completions"})
+        assert at.Outcome.FAILED is wrong.outcome
+        assert "messages" in wrong.reason
+        shapeless = await tangram.call("a", {"text": "x"})
+        assert "a request has one of messages, prompt, input" in shapeless.reason
+
+    try:
+        run(body)
+        assert server.poll() is None
+    finally:
+        server.kill()
+        server.wait()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def test_the_blocking_interface_has_services_and_quotas() -> None:
+    with blocking.Tangram.local(gpus=1, gpu_memory="8MiB") as tangram:
+        tangram.service("a", driver="command", call=["cat"])
+        tangram.quota("key", concurrency=1)
+        assert {"x": 1} == tangram.call("a", {"x": 1}, quota="key").check().value
+        refused = tangram.fetch("key", f"http://127.0.0.1:{free_port()}/", attempts=1)
+        assert at.Outcome.LOST is refused.outcome
 
 
 def test_closing_in_the_middle_of_everything_leaves_nothing() -> None:

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Unpack
 
 from ..core.events import QuotaDeclared, ServiceDeclared
-from ..core.model import Action, ActionId, Lease, Quota, Service, TaskId, TrajectoryId
+from ..core.model import (
+    Action,
+    ActionId,
+    Lease,
+    Outcome,
+    Quota,
+    Service,
+    TaskId,
+    TrajectoryId,
+)
 from ..errors import ConfigError, InvalidAction
 from ..executors.api import Request, Response
 from ..executors.services.devices import Devices
@@ -15,7 +25,7 @@ from . import units
 from .call import Answer, CallWork, Reply
 from .clock import Clock
 from .driver import Driver
-from .fetch import Fetcher
+from .fetch import Fetcher, backoff
 from .intake import Intake
 from .quotas import Rate, quota_of, tokens_of
 from .service_options import ServiceOptions, deployment_of, read_services
@@ -199,7 +209,10 @@ class Outside:
         )
 
         async def attempt(lease: Lease) -> Reply[Any]:
-            return await services.call(lease, name, request, timeout_s=limit_s)
+            reply = await services.call(lease, name, request, timeout_s=limit_s)
+            if reply.outcome is Outcome.LOST and lease.attempt < attempts:
+                await asyncio.sleep(backoff(lease.attempt))  # it may be in trouble only for now
+            return reply
 
         return await CallWork(action, attempt, driver=intake.driver).result()
 

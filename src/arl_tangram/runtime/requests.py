@@ -6,6 +6,7 @@ import os
 import re
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TypedDict, cast
 
 from ..core.model import (
@@ -66,6 +67,24 @@ class CommandOptions(TypedDict, total=False):
     speedup: Speedup | None
     priority: int
     id: str | None
+
+
+class FreshOptions(CommandOptions, total=False):
+    """What can be said about a command that gets an environment of its own.
+
+    Keys:
+        task: the training job it belongs to; tasks share fairly.
+        trajectory: the rollout it belongs to.
+        memory: the most its environment may hold, 512 MiB by default; None means unlimited.
+        network: whether it may reach the network.
+        readable: paths of this machine it may read.
+    """
+
+    task: str
+    trajectory: str | None
+    memory: Size | None
+    network: bool
+    readable: Sequence[str | Path]
 
 
 class Names:

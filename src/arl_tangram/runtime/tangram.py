@@ -50,7 +50,7 @@ from .profile import load_profile, save_profile
 from .quotas import tokens_of
 from .requests import (
     Command,
-    CommandOptions,
+    FreshOptions,
     Names,
     environment_for,
     variables_of,
@@ -60,24 +60,6 @@ from .rooms import FreshRoom
 from .units import Cpus, Size
 
 DEFAULT_MEMORY = "512MiB"
-
-
-class FreshOptions(CommandOptions, total=False):
-    """What can be said about a command that gets an environment of its own.
-
-    Keys:
-        task: the training job it belongs to; tasks share fairly.
-        trajectory: the rollout it belongs to.
-        memory: the most its environment may hold, 512 MiB by default; None means unlimited.
-        network: whether it may reach the network.
-        readable: paths of this machine it may read.
-    """
-
-    task: str
-    trajectory: str | None
-    memory: Size | None
-    network: bool
-    readable: Sequence[str | Path]
 
 
 class Tangram(Outside):
