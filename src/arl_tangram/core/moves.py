@@ -19,6 +19,8 @@ from .worth import HORIZON_S, Eviction, cost
 
 #: An instance must be expected to save at least this much for calls that wait.
 LEAST_SAVING_S = 0.05
+#: One that nobody waits for must bring so many times what others lose by it.
+MARGIN = 1.5
 #: How often another deployment is looked for,
 AIM_S = 5.0
 #: and by what share of all waiting it must be better.
@@ -99,6 +101,8 @@ class Moves:
             gain = cost(state, speeds, now=now) - cost(
                 state, _fastest_first(speeds, slots), now=now
             )
+            if gain < MARGIN * self._survey(drain=False).harm(owners):
+                continue
             if gain / degree.gpus > best_worth:
                 best_worth = gain / degree.gpus
                 place = Place(seat.node, seat.cell, owners, 0.0, 0.0, 0)

@@ -87,7 +87,7 @@ class Survey:
                     (self._may[o.id] or 0.0 for went in owners.values() for o in went), default=0.0
                 )
                 spoils = 0 if owners else gpus.neighbours_free(cell)
-                yield Place(node, cell, owners, drain_s, self._harm(owners), spoils)
+                yield Place(node, cell, owners, drain_s, self.harm(owners), spoils)
 
     def leaving(self, node: NodeState, cell: Cell) -> dict[str, list[Instance]] | None:
         """Whose instances are there; None if somebody may not leave, or somebody else is to come."""
@@ -127,7 +127,8 @@ class Survey:
         restored_s = owner.ready_at - owner.began_at
         return self._cluster.now - owner.ready_at >= PAY_OFF * restored_s
 
-    def _harm(self, owners: dict[str, list[Instance]]) -> float:
+    def harm(self, owners: dict[str, list[Instance]]) -> float:
+        """What their services lose in a second if these leave."""
         harm = 0.0
         for name, went in owners.items():
             key = tuple(instance.id for instance in went)
