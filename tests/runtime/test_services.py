@@ -60,7 +60,7 @@ def run(body: Body, *, gpus: int = 1, gpu_memory: str = "8MiB", **options: Any) 
 
     async def main() -> None:
         async with (
-            asyncio.timeout(60),
+            asyncio.timeout(90),
             at.Tangram.local(gpus=gpus, gpu_memory=gpu_memory, **options) as tangram,
         ):
             await body(tangram)

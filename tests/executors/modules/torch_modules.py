@@ -47,9 +47,8 @@ class Encoder(torch.nn.Module):
         return self.embedding(ids)
 
     def scores(self, texts):
-        return [
-            self.score(self.embedding(torch.tensor(row)).mean(0)) for row in self.tokenize(texts)
-        ]
+        rows = self.tokenize(texts)
+        return [self.score(self.embedding(torch.tensor(row)).mean(0))[0] for row in rows]
 
 
 def tiny(vocabulary: int = 50, width: int = 16) -> Tiny:
