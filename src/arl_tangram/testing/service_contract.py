@@ -10,6 +10,7 @@ def test_my_driver_keeps_the_contract(check):
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -158,8 +159,9 @@ async def the_end_of_its_process_is_told(case: Case) -> None:
     if not started:  # it has no process while it is not asked
         await case.driver.end("i1")
     for process in started:
-        if "guard.py" not in " ".join(process.cmdline()):
-            process.kill()
+        with contextlib.suppress(psutil.NoSuchProcess):  # one goes with another
+            if "guard.py" not in " ".join(process.cmdline()):
+                process.kill()
 
     assert "ended" in await watch
 
