@@ -44,6 +44,7 @@ class NodeState:
         reserved_for: the environment that is served next here; others must wait.
         restoring: devices on which an instance is being restored.
         copies: what services are restored from here, the least recently used first.
+        kept: amounts that nobody but those who wait for devices here may take.
     """
 
     id: NodeId
@@ -58,6 +59,14 @@ class NodeState:
     reserved_for: EnvironmentEntry | None = None
     restoring: int = 0
     copies: list[HostCopy] = field(default_factory=list)
+    kept: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+
+    def keep(self, needs: Bundle, *, sign: int = 1) -> None:
+        """Keep so much more for those who wait for devices here; less with a sign of -1."""
+        for name, amount in needs.items():
+            self.kept[name] += sign * amount
+            if not self.kept[name]:
+                del self.kept[name]
 
 
 class Cluster:
@@ -73,6 +82,7 @@ class Cluster:
         self.services: dict[str, ServiceState] = {}
         self.instances: dict[InstanceId, Instance] = {}
         self.stirred: dict[str, None] = {}
+        self.memory_came = False
         self.unplaced: Queue[EnvironmentEntry] = Queue()
         self.held: dict[TaskId, int] = defaultdict(int)
         self.placed: dict[TaskId, int] = defaultdict(int)

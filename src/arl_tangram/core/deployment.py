@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from .cluster import Cluster, NodeState
-from .model import InstanceId, NodeId, Seconds
+from .model import Degree, InstanceId, NodeId, Seconds
 from .pools.gpu import WIDTHS, Cell
 from .services import ServiceState
 from .worth import cost
@@ -116,6 +116,23 @@ def _best_cell(
 def _stays(cluster: Cluster, owner: InstanceId) -> bool:
     state = cluster.services[cluster.instances[owner].service]
     return state.pinned or state.bare
+
+
+def free_cell(
+    cluster: Cluster, state: ServiceState, degree: Degree
+) -> tuple[NodeState, Cell] | None:
+    """The free cell whose use breaks up least."""
+    found = [
+        (node.pool.gpus.neighbours_free(cell), i, cell[0], node, cell)
+        for i, node in enumerate(cluster.nodes.values())
+        if state.could_run_on(node.pool, degree)
+        for cell in node.pool.gpus.cells(degree.gpus)
+        if node.pool.gpus.is_free(cell)
+    ]
+    if not found:
+        return None
+    *_, node, cell = min(found, key=lambda row: row[:3])
+    return node, cell
 
 
 def cost_of(state: ServiceState, widths: Sequence[int], *, now: Seconds) -> float:

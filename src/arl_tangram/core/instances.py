@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from ..errors import InvariantError
 from .entries import Entry
-from .model import ActionId, Degree, InstanceId, NodeId, Seconds
+from .model import ActionId, Bundle, Degree, InstanceId, NodeId, Seconds
 from .pools.gpu import Cell
 
 
@@ -44,6 +44,8 @@ class Instance:
         calls: those it serves now.
         claimed: whether another instance comes next on some of its devices, so that it takes no
             further calls.
+        called_for: whether it is to come because calls wait for it.
+        needs: what is kept on its node, until it goes there, for the call that it is for.
         cold: whether its node had no copy of it when it began.
         crowd: instances that were being restored on its node when it began.
         began_at: when its restore began.
@@ -59,6 +61,8 @@ class Instance:
     phase: InstancePhase = InstancePhase.PLANNED
     calls: dict[ActionId, Entry] = field(default_factory=dict)
     claimed: bool = False
+    called_for: bool = True
+    needs: Bundle = field(default_factory=dict)
     cold: bool = False
     crowd: int = 0
     began_at: Seconds = 0.0

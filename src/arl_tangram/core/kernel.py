@@ -147,7 +147,12 @@ class Kernel:
             case _:
                 assert_never(event)
         self._serving.settle()
+        if cluster.memory_came:
+            cluster.memory_came = False
+            self._placement.changed()
         self._placement.settle()
+        if cluster.services:
+            self._serving.make_way()
         self._planning.settle()
         self._ask_to_be_woken()
         return out
@@ -221,15 +226,12 @@ class Kernel:
     ) -> tuple[Outcome | None, str]:
         cluster = self._cluster
         held, node = NOTHING, None
-        if action.service is not None:
-            if service is None:
-                known = ", ".join(sorted(cluster.services)) or "none"
-                why = f"no service {action.service} is declared (there are: {known})"
-                return Outcome.REJECTED, why
-            if action.elastic is not None:
-                return Outcome.REJECTED, "a call has no elastic units: its service has degrees"
-            if service.quarantined and service.resting(cluster.now):
+        if action.service is not None or service is not None:
+            if why := self._serving.why_not(action, service, least_of(action)):
+                return Outcome.REJECTED, f"it can never run: {why}"
+            if service is not None and service.quarantined and service.resting(cluster.now):
                 return Outcome.LOST, service.quarantined
+            return None, ""
         if action.environment is not None:
             entry = cluster.environments.get(action.environment)
             if entry is None or action.environment in cluster.gone:
@@ -242,12 +244,6 @@ class Kernel:
             held = entry.environment.needs
             if entry.phase is EnvironmentPhase.OPEN:
                 node = entry.node
-        if service is not None:
-            if action.environment is not None:
-                return Outcome.REJECTED, "a call to a service does not run in an environment"
-            why = self._serving.why_never(service, least_of(action))
-            why = why or cluster.why_no_tokens(least_of(action))
-            return (Outcome.REJECTED, f"it can never run: {why}") if why else (None, "")
         if why := cluster.why_never(least_of(action), held, on=node):
             return Outcome.REJECTED, f"it can never run: {why}"
         return None, ""

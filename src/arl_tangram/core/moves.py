@@ -10,7 +10,7 @@ from .cluster import Cluster, NodeState
 from .estimates import Estimates
 from .instances import Instance, InstancePhase
 from .deployment import Deployment, Seat, cost_of, deploy, seat
-from .model import Degree, InstanceId, Seconds
+from .model import Bundle, Degree, InstanceId, Seconds
 from .pools.gpu import Cell
 from .services import ServiceState
 from .survey import Place, Survey
@@ -25,6 +25,8 @@ MARGIN = 1.5
 AIM_S = 5.0
 #: and by what share of all waiting it must be better.
 BETTER = 0.04
+#: If each call waits longer than this, busy instances of other services may have to make room.
+LONG_S = 10.0
 #: A restore that is overdue is expected to take this much longer.
 OVERDUE_S = 0.1
 #: Of two places as good as each other, the one that breaks up less is taken.
@@ -39,8 +41,18 @@ class Move:
     degree: Degree
     node: NodeState
     cell: Cell
-    owners: tuple[Instance, ...] = ()
     ready_s: Seconds
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """Calls that wait: how many, how much work each is, and the slots that are there or to come."""
+
+    state: ServiceState
+    calls: int
+    work: Seconds
+    servers: list[tuple[Seconds, float]]
+    needs: Bundle
 
 
 class Moves:
@@ -60,24 +72,37 @@ class Moves:
         self._surveys.clear()
         self._seated = None
 
-    def for_waiting(self, state: ServiceState) -> Move | None:
+    def start_anew(self) -> None:
+        """Nodes or services are others: what was aimed at means nothing any more."""
+        self._target = {}
+        self._aimed_at = float("-inf")
+        self.changed()
+
+    def for_waiting(self, state: ServiceState, needs: Bundle) -> Move | None:
         """The instance that helps calls that wait most, if any helps them enough.
 
-        It takes the place of idle instances only, unless the service has none at all.
+        It takes the place of idle instances, or if there is no way else and it is worth that, of
+        busy ones once they are idle. `needs` is what the first call needs of a node besides.
         """
         calls, work = state.waiting(self._estimates)
-        servers = self._servers(state)
+        if state.bare:
+            calls = 1
+        servers = [] if state.bare else self._servers(state)
+        waiting = _Waiting(state, calls, work, servers, needs)
         if not servers:
-            return self._best(state, calls, work, [], drain=False) or self._best(
-                state, calls, work, [], drain=True
-            )
+            return self._best(waiting, drain=False) or self._best(waiting, drain=True)
         now_s = total_act(calls, work, servers)
         for degree in state.service.degrees:
             soonest = state.restore_s(degree, cold=False)
             added = [(soonest, degree.speedup)] * state.service.slots
             if now_s - total_act(calls, work, [*servers, *added]) > LEAST_SAVING_S:
-                return self._best(state, calls, work, servers, drain=False)
-        return None
+                break
+        else:
+            return None
+        move = self._best(waiting, drain=False)
+        if move is None and now_s > calls * LONG_S:
+            move = self._best(waiting, drain=True)
+        return move
 
     def for_later(self, states: Sequence[ServiceState], *, displacing: bool) -> Move | None:
         """The next step towards the best deployment, called for or not.
@@ -96,6 +121,9 @@ class Moves:
                 continue
             state = self._cluster.services[seat.service]
             degree = state.degrees[len(seat.cell)]
+            place = Place(seat.node, seat.cell, owners, 0.0, 0.0, 0)
+            if not self._survey(drain=False).has_memory(state, place):
+                continue
             speeds = state.speeds(state.staying())
             slots = [degree.speedup] * state.service.slots
             gain = cost(state, speeds, now=now) - cost(
@@ -105,7 +133,6 @@ class Moves:
                 continue
             if gain / degree.gpus > best_worth:
                 best_worth = gain / degree.gpus
-                place = Place(seat.node, seat.cell, owners, 0.0, 0.0, 0)
                 best = self._move(state, degree, place)
         return best
 
@@ -161,28 +188,24 @@ class Moves:
                 rows += [(at, speed) for at in self.free_in(instance)]
         return rows
 
-    def _best(
-        self,
-        state: ServiceState,
-        calls: int,
-        work: Seconds,
-        servers: list[tuple[Seconds, float]],
-        *,
-        drain: bool,
-    ) -> Move | None:
+    def _best(self, waiting: _Waiting, *, drain: bool) -> Move | None:
         """The best place of all: what it saves those who wait, and later ones, less the harm."""
+        state, calls, work = waiting.state, waiting.calls, waiting.work
+        servers = waiting.servers
         now = self._cluster.now
         survey = self._survey(drain=drain)
         now_s = total_act(calls, work, servers) if servers else 0.0
         speeds = state.speeds(state.staying())
         before = cost(state, speeds, now=now)
-        best: Move | None = None
+        best: tuple[Degree, Place] | None = None
         best_score = LEAST_SAVING_S if servers else float("-inf")
         for degree in state.service.degrees:
             slots = [degree.speedup] * state.service.slots
             gain = before - cost(state, _fastest_first(speeds, slots), now=now)
             known: dict[Seconds, Seconds] = {}
             for place in survey.places(state, degree):
+                if not self._has_rest(waiting, place):
+                    continue
                 ready_s = self._ready_s(state, degree, place)
                 if ready_s not in known:
                     added = [(ready_s, degree.speedup)] * state.service.slots
@@ -190,12 +213,22 @@ class Moves:
                 saved = known[ready_s]
                 if servers and saved < LEAST_SAVING_S:
                     continue
-                score = saved + HORIZON_S * (gain - place.harm)
-                score -= TIDY * place.spoils
+                score = saved + HORIZON_S * (gain - place.harm) - TIDY * place.spoils
                 if score > best_score:
                     best_score = score
-                    best = self._move(state, degree, place)
-        return best
+                    best = degree, place
+        return None if best is None else self._move(state, *best)
+
+    def _has_rest(self, waiting: _Waiting, place: Place) -> bool:
+        """Whether the node has what a call needs besides, now or, for an instance that stays, ever."""
+        if not waiting.needs:
+            return True
+        pool = place.node.pool
+        if not waiting.state.bare:
+            return pool.could_ever_fit(waiting.needs)
+        draft = pool.draft()
+        draft.hold(place.node.kept)
+        return draft.take(waiting.needs)
 
     def _move(self, state: ServiceState, degree: Degree, place: Place) -> Move:
         return Move(
@@ -203,7 +236,6 @@ class Moves:
             degree=degree,
             node=place.node,
             cell=place.cell,
-            owners=tuple(owner for went in place.owners.values() for owner in went),
             ready_s=self._ready_s(state, degree, place),
         )
 
@@ -217,6 +249,7 @@ class Moves:
             self._surveys[drain] = Survey(
                 self._cluster,
                 self._eviction,
+                self._estimates,
                 self.free_in,
                 surplus=self._surplus(),
                 drain=drain,

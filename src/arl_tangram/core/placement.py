@@ -187,16 +187,17 @@ class Placement:
             node.to_open.append(entry)
 
     def _choose(self, entry: EnvironmentEntry) -> NodeState | None:
-        """The least loaded node with room, one where it has not failed yet if there is one."""
+        """The least loaded node with room, rather one where it has not failed yet, or without GPUs."""
         best: NodeState | None = None
-        best_key = (True, 0.0)
+        best_key = (True, True, 0.0)
         for node in self._cluster.nodes.values():
             if node.reserved_for not in {None, entry}:
                 continue
             if not node.pool.draft().take(entry.environment.needs):
                 continue
             load = len(node.environments) + len(node.queue)
-            key = (node.id in entry.avoid, load / max(node.pool.capacity.get(CPU, 0), 1))
+            load_of_cpu = load / max(node.pool.capacity.get(CPU, 0), 1)
+            key = (node.id in entry.avoid, bool(node.pool.gpus.owners), load_of_cpu)
             if best is None or key < best_key:
                 best, best_key = node, key
         return best

@@ -31,14 +31,14 @@ class Planning:
     def roomiest(self, entry: Entry) -> NodeState | None:
         """The node where an action that may run anywhere starts soonest, if any has room now."""
         best: NodeState | None = None
-        best_key = (False, 0)
+        best_key = (False, False, 0)
         for node in self._cluster.nodes.values():
             draft = self._cluster.draft(node)
             elastic = entry.action.elastic
             short = draft.shortage(elastic.resource if elastic else CPU, entry.least)
             if short is None or short > node.surplus.get(CPU, 0):
                 continue
-            key = (short == 0, draft.whole * MILLI)
+            key = (short == 0, not node.pool.gpus.owners, draft.whole * MILLI)
             if best is None or key > best_key:
                 best, best_key = node, key
         return best
@@ -59,6 +59,7 @@ class Planning:
         free = cluster.draft(node)
         if (reserved := node.reserved_for) is not None:
             free.hold(reserved.environment.needs)
+        free.hold(node.kept)
         view = View(
             now=cluster.now,
             node=node.id,

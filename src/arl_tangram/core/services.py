@@ -42,7 +42,8 @@ class ServiceState:
         rest_until: no instance is restored before this time.
         quarantined: why it is not served at all for now; empty if it is.
         wake_at: when it has to be looked at again, whatever happens.
-        looked_at: when another instance was last thought of for those who wait.
+        looked_at: when another instance was last thought of for those who wait,
+        looked_for: and how many they were.
     """
 
     service: Service
@@ -61,6 +62,7 @@ class ServiceState:
     last_failure: str = ""
     wake_at: Seconds = float("inf")
     looked_at: Seconds = float("-inf")
+    looked_for: int = 0
 
     @classmethod
     def of(cls, service: Service, *, arrivals: Arrivals, bare: bool = False) -> ServiceState:
@@ -100,9 +102,13 @@ class ServiceState:
         if not mix.count:
             del self.mixes[key]
 
+    def calls(self) -> int:
+        """How many calls wait."""
+        return sum(mix.count for mix in self.mixes.values())
+
     def waiting(self, estimates: Estimates) -> tuple[int, Seconds]:
         """How many calls wait, and the expected work of each, on average."""
-        calls = sum(mix.count for mix in self.mixes.values())
+        calls = self.calls()
         if not calls:
             return 0, self.call_work_s
         work = sum(mix.count * estimates.work(mix.example) for mix in self.mixes.values())

@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
 
 from .cluster import Cluster, NodeState
+from .estimates import Estimates
 from .instances import Instance, InstancePhase
 from .model import MEMORY, Degree, InstanceId, Seconds
 from .pools.gpu import Cell
 from .services import ServiceState
-from .worth import HORIZON_S, Eviction, absence
+from .waits import total_act
+from .worth import HORIZON_S, Eviction, absence, quickest
 
 #: A busy instance whose service has more calls waiting stays for so many times its restore time.
 PAY_OFF = 3.0
@@ -42,6 +44,7 @@ class Survey:
 
     Args:
         cluster: where to look.
+        estimates: how much work calls are.
         eviction: what it costs to take instances off their devices.
         free_in: in how many seconds the slots of an instance are free.
         surplus: instances not needed where they are: their service has, or is to have, what it
@@ -53,6 +56,7 @@ class Survey:
         self,
         cluster: Cluster,
         eviction: Eviction,
+        estimates: Estimates,
         free_in: FreeIn,
         *,
         surplus: Set[InstanceId],
@@ -60,6 +64,7 @@ class Survey:
     ) -> None:
         self._cluster = cluster
         self._eviction = eviction
+        self._estimates = estimates
         self._free_in = free_in
         self._surplus = surplus
         self._drain = drain
@@ -73,7 +78,7 @@ class Survey:
         if found is None:
             found = self._places[degree.gpus] = list(self._look(degree.gpus))
         for place in found:
-            if state.could_run_on(place.node.pool, degree) and self._has_memory(state, place):
+            if state.could_run_on(place.node.pool, degree) and self.has_memory(state, place):
                 yield place
 
     def _look(self, width: int) -> Iterator[Place]:
@@ -140,11 +145,25 @@ class Survey:
     def _loss(self, state: ServiceState, went: list[Instance]) -> float:
         now = self._cluster.now
         loss = self._eviction.loss(state, went, now=now)
+        if state.mixes:
+            return loss + self._delay(state, went) / HORIZON_S
         if all(instance.id in self._surplus for instance in went):
             return min(loss, absence(state, went, now=now) / HORIZON_S)
         return loss
 
-    def _has_memory(self, state: ServiceState, place: Place) -> bool:
+    def _delay(self, state: ServiceState, went: list[Instance]) -> Seconds:
+        """How much longer calls take that wait now."""
+        calls, work = state.waiting(self._estimates)
+        rows = [
+            (i, (at, i.degree.speedup)) for i in state.staying() for at in self._free_in(i)
+        ]
+        before = [server for _, server in rows]
+        after = [server for instance, server in rows if instance not in went]
+        restore = quickest(state)[1]
+        after = after or [(restore, state.service.degrees[0].speedup)]
+        return max(total_act(calls, work, after) - total_act(calls, work, before), 0.0)
+
+    def has_memory(self, state: ServiceState, place: Place) -> bool:
         """Whether the host has room for a copy, if need be that of copies nobody uses."""
         missing = state.service.host_mib
         node = place.node

@@ -14,7 +14,7 @@ from .waits import steady_act
 #: over this long against what waits now.
 HORIZON_S = 20.0
 #: A call that waits for a restore costs so many times its wait: others lose their place for it.
-MISS = 2.0
+MISS = 3.0
 
 
 class Eviction(Protocol):

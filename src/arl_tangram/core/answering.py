@@ -1,0 +1,124 @@
+"""Which call is answered by which instance."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from .cluster import Cluster
+from .entries import Entry
+from .estimates import Estimates
+from .instances import Instance, InstancePhase
+from .model import GPU, Bundle, Seconds
+from .moves import Moves
+from .pools.quota import NEVER
+from .queue import Queue
+from .services import ServiceState
+from .starting import start
+
+#: How many calls that cannot start are looked past for one that can.
+LOOKAHEAD = 8
+#: A call waits for a faster instance that is busy only if it ends there in this share of the time.
+WAITING_PAYS = 0.9
+#: How much later than expected such an instance may be before the call goes elsewhere.
+PATIENCE_S = 0.1
+
+
+class Answering:
+    """Starts waiting calls on instances that have a slot, each where it ends first."""
+
+    def __init__(self, cluster: Cluster, estimates: Estimates, moves: Moves) -> None:
+        self._cluster = cluster
+        self._estimates = estimates
+        self._moves = moves
+
+    def answer(self, state: ServiceState) -> None:
+        """Start those calls of a service that can."""
+        state.wake_at = NEVER
+        if not state.mixes:
+            return
+        free = self._free(state)
+        if not free:
+            return
+        lines = state.lines.open(self._cluster.has_tokens)
+        slots = sum(free.values())
+        busy = self._busy(state, free)
+        looked_at = 0
+        for most in (slots, slots + LOOKAHEAD):
+            calls = list(islice(Queue.served(lines, self._cluster.held), most))
+            for entry in calls[looked_at:]:
+                if not self._start(state, entry, free, busy):
+                    looked_at += 1
+                elif not free:
+                    return
+            if len(calls) < most:
+                return
+
+    def _free(self, state: ServiceState) -> dict[Instance, int]:
+        slots = state.service.slots
+        return {
+            i: slots - len(i.calls)
+            for i in state.instances.values()
+            if i.phase is InstancePhase.RESIDENT and not i.claimed and len(i.calls) < slots
+        }
+
+    def _start(
+        self,
+        state: ServiceState,
+        entry: Entry,
+        free: dict[Instance, int],
+        busy: list[tuple[Seconds, float]],
+    ) -> bool:
+        """Start one call if it can, and had better not wait; a slot it waits for is marked."""
+        able = [i for i in free if self._fits(entry, i)]
+        if not able:
+            return False
+        best = max(able, key=lambda i: (i.degree.speedup, i.used_at))
+        if busy:
+            work = self._estimates.work(entry.action)
+            end, j = min((at + work / speed, j) for j, (at, speed) in enumerate(busy))
+            if end < WAITING_PAYS * work / best.degree.speedup:
+                state.wake_at = min(state.wake_at, self._cluster.now + busy[j][0] + PATIENCE_S)
+                busy[j] = (end, busy[j][1])
+                return False
+        elastic = entry.action.elastic
+        units = best.degree.gpus
+        if state.bare:
+            units = elastic.least if elastic else 0
+        start(
+            self._cluster,
+            entry,
+            units,
+            node=self._cluster.nodes[best.node],
+            instance=best,
+            devices=best.cell if state.bare else (),
+        )
+        best.used_at = self._cluster.now
+        free[best] -= 1
+        if not free[best]:
+            del free[best]
+        return True
+
+    def _busy(self, state: ServiceState, free: dict[Instance, int]) -> list[tuple[Seconds, float]]:
+        """In how many seconds each slot will be free that is faster than one that is free now."""
+        slowest = min(i.degree.speedup for i in free)
+        rows: list[tuple[Seconds, float]] = []
+        for instance in state.instances.values():
+            if instance.staying and instance.degree.speedup > slowest:
+                speed = instance.degree.speedup
+                rows += [(at, speed) for at in self._moves.free_in(instance) if at > 0.0]
+        return rows
+
+    def _fits(self, entry: Entry, instance: Instance) -> bool:
+        if not entry.least:
+            return True
+        cluster = self._cluster
+        for name in entry.quotas:
+            if cluster.quotas[name].available(cluster.now) < entry.least[name]:
+                return False
+        needs = own_needs(entry.least)
+        return not needs or cluster.nodes[instance.node].pool.draft().take(needs)
+
+
+def own_needs(needs: Bundle) -> Bundle:
+    """What of an action's needs its node's books hold: all but quotas and devices."""
+    return {n: amount for n, amount in needs.items() if n != GPU and not n.startswith("api:")}

@@ -1,0 +1,226 @@
+"""Instances come and go: they claim a cell, its owners leave, they are restored there."""
+
+from __future__ import annotations
+
+from .cluster import Cluster, NodeState
+from .commands import EvictService, RestoreService
+from .instances import HostCopy, Instance, InstancePhase
+from .model import MEMORY, Bundle, Degree, InstanceId
+from .pools.gpu import Cell
+from .services import ServiceState
+
+
+class Hosting:
+    """Takes instances through their phases, and keeps the books of devices and host copies."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._planned: dict[InstanceId, Instance] = {}
+        self._displacing: set[InstanceId] = set()
+        self._forgetting: dict[InstanceId, tuple[NodeState, HostCopy]] = {}
+        self._numbers = 0
+        self.freed = False
+        """Whether devices, or instances, have come free since this was last set to False."""
+
+    @property
+    def displaces(self) -> bool:
+        """Whether an instance that nobody waits for is just taking the place of others."""
+        return bool(self._displacing)
+
+    def plan(
+        self,
+        state: ServiceState,
+        degree: Degree,
+        node: NodeState,
+        cell: Cell,
+        *,
+        ready_s: float,
+        needs: Bundle | None = None,
+        called_for: bool = True,
+    ) -> Instance:
+        """Claim a cell; the instance goes there as soon as its present owners are gone.
+
+        Args:
+            state: the service.
+            degree: its width.
+            node: where.
+            cell: the devices.
+            ready_s: when it is expected to answer.
+            needs: what of the node's other resources is kept for whoever waits for it.
+            called_for: whether calls wait for it; if not any more, it gives up its claim.
+        """
+        cluster = self._cluster
+        self._numbers += 1
+        instance = Instance(
+            id=InstanceId(f"{state.name}#{self._numbers}"),
+            service=state.name,
+            degree=degree,
+            node=node.id,
+            cell=cell,
+            ready_at=cluster.now + ready_s,
+            needs=needs or {},
+            called_for=called_for,
+        )
+        cluster.instances[instance.id] = instance
+        state.instances[instance.id] = instance
+        node.pool.gpus.claim(cell, instance.id)
+        owners = self._owners(instance)
+        for owner in owners:
+            owner.claimed = True
+        if owners and not called_for:
+            self._displacing.add(instance.id)
+        node.keep(instance.needs)
+        self._planned[instance.id] = instance
+        return instance
+
+    def advance(self) -> None:
+        """Let planned instances go to their cells: owners that are idle leave, then they begin."""
+        for instance in list(self._planned.values()):
+            owners = self._owners(instance)
+            for owner in owners:
+                if owner.idle:
+                    owner.step(InstancePhase.EVICTING)
+                    self._cluster.out.append(EvictService(owner.service, owner.id, owner.node))
+            if not owners:
+                self._begin(instance)
+            elif instance.called_for and not self._cluster.services[instance.service].mixes:
+                if all(owner.phase is InstancePhase.RESIDENT for owner in owners):
+                    self.remove(instance)  # all who waited for it were answered elsewhere
+
+    def restored(self, instance: Instance) -> None:
+        """It is ready."""
+        now = self._cluster.now
+        self.node_of(instance).restoring -= instance.degree.gpus
+        instance.step(InstancePhase.RESIDENT)
+        instance.used_at = instance.ready_at = now
+        state = self._cluster.services[instance.service]
+        if not state.bare:
+            state.restored(instance, now)
+        self._cluster.stirred[state.name] = None
+        self._displacing.discard(instance.id)
+        self.freed = True
+
+    def forgotten(self, instance_id: InstanceId) -> bool:
+        """A host copy is gone, if one was told to go by this name."""
+        found = self._forgetting.pop(instance_id, None)
+        if found is None:
+            return False
+        self._drop(*found)
+        self.freed = True
+        return True
+
+    def remove(self, instance: Instance, *, with_copy: bool = False) -> None:
+        """It is gone from its devices, or gives up its claim to them."""
+        node = self.node_of(instance)
+        gpus = node.pool.gpus
+        if instance.phase is InstancePhase.PLANNED:
+            gpus.unclaim(instance.cell, instance.id)
+            for owner in self._owners(instance):
+                owner.claimed = any(gpus.claims[device] for device in owner.cell)
+                self._cluster.stirred[owner.service] = None
+        else:
+            gpus.vacate(instance.cell, instance.id)
+        if instance.phase is InstancePhase.RESTORING:
+            node.restoring -= instance.degree.gpus
+        for copy in list(node.copies):
+            if instance.id in copy.used_by:
+                copy.used_by.discard(instance.id)
+                if with_copy and not copy.used_by:
+                    self._drop(node, copy)
+        self._forget(instance)
+        self.freed = True
+
+    def lost(self, node: NodeState) -> None:
+        """A node is gone, with its instances and copies."""
+        for instance in [i for i in self._cluster.instances.values() if i.node == node.id]:
+            self._forget(instance)
+        for name, (where, _) in list(self._forgetting.items()):
+            if where is node:
+                del self._forgetting[name]
+        self.freed = True
+
+    def node_of(self, instance: Instance) -> NodeState:
+        """The node it is on, or is to be."""
+        return self._cluster.nodes[instance.node]
+
+    def make_room(self, node: NodeState, mib: int) -> bool:
+        """Forget copies that nobody uses, the least recently used first; False if that is no use."""
+        coming = sum(copy.mib for where, copy in self._forgetting.values() if where is node)
+        coming += node.pool.counts.get(MEMORY, 0)
+        unused = [copy for copy in node.copies if copy.mib and not copy.used_by and not copy.leaving]
+        if coming + sum(copy.mib for copy in unused) < mib:
+            return False
+        for copy in unused:
+            if coming >= mib:
+                break
+            copy.leaving = True
+            coming += copy.mib
+            self._forgetting[copy.instance] = (node, copy)
+            out = EvictService(copy.service, copy.instance, node.id, forget=True)
+            self._cluster.out.append(out)
+        return True
+
+    def _owners(self, instance: Instance) -> list[Instance]:
+        owners = self.node_of(instance).pool.gpus.owners
+        ids = dict.fromkeys(owners[device] for device in instance.cell)
+        return [self._cluster.instances[i] for i in ids if i is not None]
+
+    def _begin(self, instance: Instance) -> None:
+        """The cell is free: restore the instance, once the host has room for its copy."""
+        cluster = self._cluster
+        state = cluster.services[instance.service]
+        node = self.node_of(instance)
+        if not state.bare and not self._take_copy(state, node, instance):
+            return
+        node.keep(instance.needs, sign=-1)
+        node.pool.gpus.occupy(instance.cell, instance.id)
+        del self._planned[instance.id]
+        instance.step(InstancePhase.RESTORING)
+        instance.began_at = cluster.now
+        instance.crowd = node.restoring
+        restore_s = state.restore_s(instance.degree, cold=instance.cold, crowd=node.restoring)
+        instance.ready_at = cluster.now + restore_s
+        node.restoring += instance.degree.gpus
+        if state.bare:
+            self.restored(instance)
+        else:
+            cluster.out.append(
+                RestoreService(state.service, instance.id, node.id, instance.cell, instance.cold)
+            )
+
+    def _take_copy(self, state: ServiceState, node: NodeState, instance: Instance) -> bool:
+        """Use the host's copy, or hold the memory for a new one; False if that must wait."""
+        copy = self._cluster.copy_of(state, node, instance.cell)
+        instance.cold = copy is None
+        if copy is None:
+            mib = state.service.host_mib
+            if mib > node.pool.counts.get(MEMORY, 0):
+                if not self.make_room(node, mib):
+                    self.remove(instance)
+                return False
+            if mib:
+                node.pool.counts[MEMORY] -= mib
+            cell = None if state.service.movable else instance.cell
+            copy = HostCopy(service=state.name, cell=cell, mib=mib, instance=instance.id)
+        else:
+            node.copies.remove(copy)
+        copy.used_by.add(instance.id)
+        copy.instance = instance.id
+        node.copies.append(copy)
+        return True
+
+    def _drop(self, node: NodeState, copy: HostCopy) -> None:
+        node.copies.remove(copy)
+        if copy.mib:
+            node.pool.counts[MEMORY] += copy.mib
+        self._cluster.dirty[node.id] = None
+        self._cluster.memory_came = True
+
+    def _forget(self, instance: Instance) -> None:
+        if instance.phase is InstancePhase.PLANNED:
+            self.node_of(instance).keep(instance.needs, sign=-1)
+        instance.step(InstancePhase.GONE)
+        del self._cluster.instances[instance.id]
+        del self._cluster.services[instance.service].instances[instance.id]
+        self._planned.pop(instance.id, None)
+        self._displacing.discard(instance.id)
