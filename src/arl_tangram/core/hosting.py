@@ -20,7 +20,9 @@ class Hosting:
         self._forgetting: dict[InstanceId, tuple[NodeState, HostCopy]] = {}
         self._numbers = 0
         self.freed = False
-        """Whether devices, or instances, have come free since this was last set to False."""
+        """Whether devices have come free for anybody since this was last set to False."""
+        self.changed = False
+        """Whether an instance has come or gone since this was last set to False."""
 
     @property
     def displaces(self) -> bool:
@@ -98,7 +100,7 @@ class Hosting:
             state.restored(instance, now)
         self._cluster.stirred[state.name] = None
         self._displacing.discard(instance.id)
-        self.freed = True
+        self.changed = True
 
     def forgotten(self, instance_id: InstanceId) -> bool:
         """A host copy is gone, if one was told to go by this name."""
@@ -128,7 +130,8 @@ class Hosting:
                 if with_copy and not copy.used_by:
                     self._drop(node, copy)
         self._forget(instance)
-        self.freed = True
+        self.changed = True
+        self.freed = self.freed or any(gpus.claims[device] is None for device in instance.cell)
 
     def lost(self, node: NodeState) -> None:
         """A node is gone, with its instances and copies."""
@@ -137,7 +140,7 @@ class Hosting:
         for name, (where, _) in list(self._forgetting.items()):
             if where is node:
                 del self._forgetting[name]
-        self.freed = True
+        self.freed = self.changed = True
 
     def node_of(self, instance: Instance) -> NodeState:
         """The node it is on, or is to be."""

@@ -53,6 +53,7 @@ class _Waiting:
     work: Seconds
     servers: list[tuple[Seconds, float]]
     needs: Bundle
+    short: bool
 
 
 class Moves:
@@ -78,17 +79,23 @@ class Moves:
         self._aimed_at = float("-inf")
         self.changed()
 
-    def for_waiting(self, state: ServiceState, needs: Bundle) -> Move | None:
+    def for_waiting(self, state: ServiceState, needs: Bundle, *, short: bool) -> Move | None:
         """The instance that helps calls that wait most, if any helps them enough.
 
         It takes the place of idle instances, or if there is no way else and it is worth that, of
-        busy ones once they are idle. `needs` is what the first call needs of a node besides.
+        busy ones once they are idle.
+
+        Args:
+            state: the service.
+            needs: what the first of its calls needs of a node besides.
+            short: whether calls to other services wait that have no instance at all: then each
+                device counts.
         """
         calls, work = state.waiting(self._estimates)
         if state.bare:
             calls = 1
         servers = [] if state.bare else self._servers(state)
-        waiting = _Waiting(state, calls, work, servers, needs)
+        waiting = _Waiting(state, calls, work, servers, needs, short)
         if not servers:
             return self._best(waiting, drain=False) or self._best(waiting, drain=True)
         now_s = total_act(calls, work, servers)
@@ -100,7 +107,7 @@ class Moves:
         else:
             return None
         move = self._best(waiting, drain=False)
-        if move is None and now_s > calls * LONG_S:
+        if move is None and not short and now_s > calls * LONG_S:
             move = self._best(waiting, drain=True)
         return move
 
@@ -194,7 +201,7 @@ class Moves:
         servers = waiting.servers
         now = self._cluster.now
         survey = self._survey(drain=drain)
-        now_s = total_act(calls, work, servers) if servers else 0.0
+        now_s = total_act(calls, work, servers or [_much_later(state, calls * work)])
         speeds = state.speeds(state.staying())
         before = cost(state, speeds, now=now)
         best: tuple[Degree, Place] | None = None
@@ -214,6 +221,8 @@ class Moves:
                 if servers and saved < LEAST_SAVING_S:
                     continue
                 score = saved + HORIZON_S * (gain - place.harm) - TIDY * place.spoils
+                if waiting.short and score > 0:
+                    score /= degree.gpus
                 if score > best_score:
                     best_score = score
                     best = degree, place
@@ -255,6 +264,13 @@ class Moves:
                 drain=drain,
             )
         return self._surveys[drain]
+
+
+def _much_later(state: ServiceState, work: Seconds) -> tuple[Seconds, float]:
+    """When, and how fast, so much work would be done that nothing is done about now."""
+    least = state.service.degrees[0]
+    wait_s = HORIZON_S + state.restore_s(least, cold=False) + work / least.speedup
+    return wait_s, least.speedup
 
 
 def _fastest_first(speeds: Sequence[float], more: Sequence[float]) -> list[float]:

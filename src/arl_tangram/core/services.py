@@ -16,6 +16,8 @@ from .pools.node import NodePool
 
 #: Restore time of a degree that has never been seen and was not declared.
 PRIOR_RESTORE_S = 10.0
+#: The shortest pause between two looks for another instance.
+LOOK_S = 0.05
 #: Weight of the newest observation in what is learned about restores and calls.
 NEWEST = 0.2
 
@@ -34,7 +36,7 @@ class ServiceState:
 
     Attributes:
         curve: how much faster each degree is, for the account of work done.
-        lines: the calls that wait.
+        lines: the calls that wait, `calls` of them.
         instances: those not gone.
         call_work_s: the expected work of its calls, on average of late.
         bare: whether it stands for plain leases of devices: nothing to restore, one call each.
@@ -43,7 +45,8 @@ class ServiceState:
         quarantined: why it is not served at all for now; empty if it is.
         wake_at: when it has to be looked at again, whatever happens.
         looked_at: when another instance was last thought of for those who wait,
-        looked_for: and how many they were.
+        looked_for: and how many they were;
+        pause_s: how long not to do so again if nothing changes.
     """
 
     service: Service
@@ -51,6 +54,7 @@ class ServiceState:
     arrivals: Arrivals
     bare: bool = False
     lines: Lines = field(default_factory=Lines)
+    calls: int = 0
     instances: dict[InstanceId, Instance] = field(default_factory=dict)
     degrees: dict[int, Degree] = field(default_factory=dict)
     mixes: dict[tuple[str, str], Mix] = field(default_factory=dict)
@@ -63,6 +67,7 @@ class ServiceState:
     wake_at: Seconds = float("inf")
     looked_at: Seconds = float("-inf")
     looked_for: int = 0
+    pause_s: Seconds = LOOK_S
 
     @classmethod
     def of(cls, service: Service, *, arrivals: Arrivals, bare: bool = False) -> ServiceState:
@@ -87,6 +92,7 @@ class ServiceState:
     def add(self, entry: Entry, *, first: bool = False) -> None:
         """Let a call wait."""
         self.lines.add(entry, first=first)
+        self.calls += 1
         key = (entry.task, entry.action.kind)
         if (mix := self.mixes.get(key)) is None:
             self.mixes[key] = Mix(1, entry.action)
@@ -96,23 +102,21 @@ class ServiceState:
     def remove(self, entry: Entry) -> None:
         """It does not wait any more."""
         self.lines.remove(entry)
+        self.calls -= 1
         key = (entry.task, entry.action.kind)
         mix = self.mixes[key]
         mix.count -= 1
         if not mix.count:
             del self.mixes[key]
-
-    def calls(self) -> int:
-        """How many calls wait."""
-        return sum(mix.count for mix in self.mixes.values())
+            if not self.mixes:
+                self.looked_for, self.pause_s = 0, LOOK_S
 
     def waiting(self, estimates: Estimates) -> tuple[int, Seconds]:
         """How many calls wait, and the expected work of each, on average."""
-        calls = self.calls()
-        if not calls:
+        if not self.calls:
             return 0, self.call_work_s
         work = sum(mix.count * estimates.work(mix.example) for mix in self.mixes.values())
-        return calls, work / calls
+        return self.calls, work / self.calls
 
     def called(self, work: Seconds, now: Seconds) -> None:
         """A call with this expected work came."""

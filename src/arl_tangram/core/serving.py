@@ -18,15 +18,15 @@ from .moves import Move, Moves
 from .pools.gpu import WIDTHS
 from .pools.quota import NEVER
 from .queue import Queue
-from .services import ServiceState
+from .services import LOOK_S, ServiceState
 from .worth import Cost, Eviction
 
 #: What nobody waits for is considered this often.
 LATER_S = 0.5
-#: What calls wait for is considered this often, unless something came free,
-LOOK_S = 0.1
-#: or so many times as many calls wait.
+#: What calls wait for is considered when devices come free, when so many times as many calls
+#: wait, and at last after a pause, which doubles each time that nothing was to be done.
 GROWN = 1.25
+LONGEST_LOOK_S = 2.0
 #: Pause after an instance failed; it doubles each time.
 RETRY_S = 1.0
 LONGEST_RETRY_S = 60.0
@@ -207,12 +207,13 @@ class Serving:
         hosting.advance()
         self._answer()
         freed, hosting.freed = hosting.freed, False
-        waiting = [state for state in cluster.services.values() if state.mixes]
-        for state in self._in_order(waiting):
-            if freed or state.name in stirred or not state.instances:
-                self._consider(state, freed=freed)
-        if freed or cluster.now >= self._later_at:
+        looked_at = cluster.services if freed else stirred
+        waiting = [state for name in looked_at if (state := cluster.services[name]).mixes]
+        for state in self._in_order([s for s in waiting if self._is_due(s, freed=freed)]):
+            self._consider(state)
+        if cluster.now >= self._later_at or (hosting.changed and not waiting):
             self._later_at = cluster.now + LATER_S
+            hosting.changed = False
             self._place_pinned()
             self._speculate()
         hosting.advance()
@@ -255,33 +256,43 @@ class Serving:
         rows.sort(key=lambda row: row[0])
         return [state for _, state in rows]
 
-    def _consider(self, state: ServiceState, *, freed: bool) -> None:
-        """See whether another instance would help those who wait."""
-        now = self._cluster.now
+    def _is_due(self, state: ServiceState, *, freed: bool) -> bool:
+        """Whether it is time to look for another instance for those who wait."""
         if state.pinned:
-            return
+            return False
+        now = self._cluster.now
         if state.resting(now):
             state.wake_at = min(state.wake_at, state.rest_until)
-            return
+            return False
+        at = state.looked_at + state.pause_s
+        if freed or now >= at or state.calls > GROWN * state.looked_for:
+            return True
+        state.wake_at = min(state.wake_at, at)
+        return False
+
+    def _consider(self, state: ServiceState) -> None:
+        """See whether another instance would help those who wait."""
         if state.quarantined:
             state.quarantined = ""
             state.failures = FAILURES - 1
-        lines = state.lines.open(self._cluster.has_tokens)
+        cluster = self._cluster
+        lines = state.lines.open(cluster.has_tokens)
         if not lines:
             return
         if state.bare:
             self._lease(state)
             return
-        calls = state.calls()
-        if not freed and now < state.looked_at + LOOK_S and calls <= GROWN * state.looked_for:
-            state.wake_at = min(state.wake_at, state.looked_at + LOOK_S)
+        state.looked_at, state.looked_for = cluster.now, state.calls
+        first = next(Queue.served(lines, cluster.held))
+        others = cluster.services.values()
+        short = any(s.mixes and not s.instances for s in others if s is not state)
+        move = self._moves.for_waiting(state, own_needs(first.least), short=short)
+        if move is None:
+            state.pause_s = min(2.0 * state.pause_s, LONGEST_LOOK_S)
+            state.wake_at = min(state.wake_at, state.looked_at + state.pause_s)
             return
-        state.looked_at, state.looked_for = now, calls
-        first = next(Queue.served(lines, self._cluster.held))
-        move = self._moves.for_waiting(state, own_needs(first.least))
-        if move is not None:
-            self._plan(move)
-            state.looked_for = 0
+        self._plan(move)
+        state.pause_s = LOOK_S
 
     def _lease(self, state: ServiceState) -> None:
         """Find a cell for each lease of devices that waits."""
@@ -290,7 +301,7 @@ class Serving:
         waiting = Queue.served(lines, self._cluster.held)
         for entry in list(islice(waiting, coming, None)):
             needs = own_needs(entry.least)
-            move = self._moves.for_waiting(state, needs)
+            move = self._moves.for_waiting(state, needs, short=False)
             if move is None:
                 return
             self._plan(move, needs=needs)
@@ -337,7 +348,7 @@ class Serving:
 
     def _changed(self) -> None:
         self._moves.start_anew()
-        self._hosting.freed = True
+        self._hosting.freed = self._hosting.changed = True
         self._cluster.stirred.update(dict.fromkeys(self._cluster.services))
 
 

@@ -48,6 +48,7 @@ def check_service(cluster: Cluster, state: ServiceState) -> None:
     name = f"service {state.name}"
     mixes = Counter((entry.task, entry.action.kind) for entry in state.lines)
     _require(mixes, Counter({k: m.count for k, m in state.mixes.items()}), f"{name}: waiting calls")
+    _require(len(state.lines), state.calls, f"{name}: the number of waiting calls")
     live = {i.id: i for i in cluster.instances.values() if i.service == state.name}
     _require(live, state.instances, f"{name}: instances")
     for entry in state.lines:

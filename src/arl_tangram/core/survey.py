@@ -158,6 +158,8 @@ class Survey:
             (i, (at, i.degree.speedup)) for i in state.staying() for at in self._free_in(i)
         ]
         before = [server for _, server in rows]
+        if not before:
+            return 0.0
         after = [server for instance, server in rows if instance not in went]
         restore = quickest(state)[1]
         after = after or [(restore, state.service.degrees[0].speedup)]
