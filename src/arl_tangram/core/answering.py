@@ -8,11 +8,12 @@ from .cluster import Cluster
 from .entries import Entry
 from .estimates import Estimates
 from .instances import Instance, InstancePhase
-from .model import GPU, Bundle, Seconds
+from .model import Bundle, NodeId, Seconds
 from .moves import Moves
+from .pools.draft import Draft
 from .pools.quota import NEVER
 from .queue import Queue
-from .services import ServiceState
+from .services import ServiceState, own_needs
 from .starting import start
 
 #: How many calls that cannot start are looked past for one that can.
@@ -26,14 +27,18 @@ PATIENCE_S = 0.1
 class Answering:
     """Starts waiting calls on instances that have a slot, each where it ends first."""
 
-    def __init__(self, cluster: Cluster, estimates: Estimates, moves: Moves) -> None:
+    def __init__(
+        self, cluster: Cluster, estimates: Estimates, moves: Moves, *, patience_s: Seconds
+    ) -> None:
         self._cluster = cluster
         self._estimates = estimates
         self._moves = moves
+        self._patience_s = patience_s
 
     def answer(self, state: ServiceState) -> None:
         """Start those calls of a service that can."""
         state.wake_at = NEVER
+        self._keep(state, None)
         if not state.mixes:
             return
         free = self._free(state)
@@ -69,8 +74,12 @@ class Answering:
         busy: list[tuple[Seconds, float]],
     ) -> bool:
         """Start one call if it can, and had better not wait; a slot it waits for is marked."""
-        able = [i for i in free if self._fits(entry, i)]
+        if any(not self._has_tokens(entry, name) for name in entry.quotas):
+            return False
+        needs = own_needs(entry.least)
+        able = [i for i in free if not needs or self._draft(i).take(needs)]
         if not able:
+            self._pass_over(state, entry, next(iter(free)))
             return False
         best = max(able, key=lambda i: (i.degree.speedup, i.used_at))
         if busy:
@@ -108,17 +117,24 @@ class Answering:
                 rows += [(at, speed) for at in self._moves.free_in(instance) if at > 0.0]
         return rows
 
-    def _fits(self, entry: Entry, instance: Instance) -> bool:
-        if not entry.least:
-            return True
-        cluster = self._cluster
-        for name in entry.quotas:
-            if cluster.quotas[name].available(cluster.now) < entry.least[name]:
-                return False
-        needs = own_needs(entry.least)
-        return not needs or cluster.nodes[instance.node].pool.draft().take(needs)
+    def _has_tokens(self, entry: Entry, quota: str) -> bool:
+        pool = self._cluster.quotas[quota]
+        return pool.available(self._cluster.now) >= entry.least[quota]
 
+    def _draft(self, instance: Instance) -> Draft:
+        return self._cluster.nodes[instance.node].pool.draft()
 
-def own_needs(needs: Bundle) -> Bundle:
-    """What of an action's needs its node's books hold: all but quotas and devices."""
-    return {n: amount for n, amount in needs.items() if n != GPU and not n.startswith("api:")}
+    def _pass_over(self, state: ServiceState, entry: Entry, instance: Instance) -> None:
+        """Its instance waits for cores or memory; after a while they are kept for it."""
+        now = self._cluster.now
+        if entry.passed_at is None:
+            entry.passed_at = now
+        if state.keeps is None and now - entry.passed_at >= self._patience_s:
+            self._keep(state, (instance.node, own_needs(entry.least)))
+
+    def _keep(self, state: ServiceState, keeps: tuple[NodeId, Bundle] | None) -> None:
+        if state.keeps is not None and (node := self._cluster.nodes.get(state.keeps[0])):
+            node.keep(state.keeps[1], sign=-1)
+        state.keeps = keeps
+        if keeps is not None:
+            self._cluster.nodes[keeps[0]].keep(keeps[1])

@@ -73,7 +73,9 @@ class Kernel:
         self._placement = Placement(
             self._cluster, opening_limit=opening_limit, patience_s=patience_s
         )
-        self._serving = Serving(self._cluster, self.estimates, eviction=eviction)
+        self._serving = Serving(
+            self._cluster, self.estimates, eviction=eviction, patience_s=patience_s
+        )
         self._planning = Planning(self._cluster, policy, self.estimates, patience_s=patience_s)
 
     def handle(self, event: Event) -> list[Command]:

@@ -11,7 +11,7 @@ from .entries import Entry
 from .estimates import PRIOR_WORK_S, Estimates
 from .instances import Instance
 from .lines import Lines
-from .model import Action, Degree, InstanceId, Seconds, Service
+from .model import API, GPU, Action, Bundle, Degree, InstanceId, NodeId, Seconds, Service
 from .pools.node import NodePool
 
 #: Restore time of a degree that has never been seen and was not declared.
@@ -37,6 +37,8 @@ class ServiceState:
     Attributes:
         curve: how much faster each degree is, for the account of work done.
         lines: the calls that wait, `calls` of them.
+        needy: how many of those need more of a node than its devices.
+        keeps: what is kept on a node for a call that has waited for it too long.
         instances: those not gone.
         call_work_s: the expected work of its calls, on average of late.
         bare: whether it stands for plain leases of devices: nothing to restore, one call each.
@@ -55,11 +57,13 @@ class ServiceState:
     bare: bool = False
     lines: Lines = field(default_factory=Lines)
     calls: int = 0
+    needy: int = 0
     instances: dict[InstanceId, Instance] = field(default_factory=dict)
     degrees: dict[int, Degree] = field(default_factory=dict)
     mixes: dict[tuple[str, str], Mix] = field(default_factory=dict)
     restores: dict[tuple[int, bool], Seconds] = field(default_factory=dict)
     call_work_s: Seconds = PRIOR_WORK_S
+    keeps: tuple[NodeId, Bundle] | None = None
     failures: int = 0
     rest_until: Seconds = float("-inf")
     quarantined: str = ""
@@ -93,6 +97,7 @@ class ServiceState:
         """Let a call wait."""
         self.lines.add(entry, first=first)
         self.calls += 1
+        self.needy += bool(own_needs(entry.least))
         key = (entry.task, entry.action.kind)
         if (mix := self.mixes.get(key)) is None:
             self.mixes[key] = Mix(1, entry.action)
@@ -103,6 +108,7 @@ class ServiceState:
         """It does not wait any more."""
         self.lines.remove(entry)
         self.calls -= 1
+        self.needy -= bool(own_needs(entry.least))
         key = (entry.task, entry.action.kind)
         mix = self.mixes[key]
         mix.count -= 1
@@ -198,3 +204,8 @@ def _curve_of(service: Service) -> Curve:
         index={gpus: i for i, gpus in enumerate(units)},
         speeds=speeds,
     )
+
+
+def own_needs(needs: Bundle) -> Bundle:
+    """What of an action's needs its node's books hold: all but quotas and devices."""
+    return {n: amount for n, amount in needs.items() if n != GPU and not n.startswith(API)}

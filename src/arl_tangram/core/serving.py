@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import islice
 
-from .answering import Answering, own_needs
+from .answering import LOOKAHEAD, Answering
 from .arrivals import Together
 from .cluster import Cluster, NodeState
 from .deployment import free_cell
@@ -18,7 +18,7 @@ from .moves import Move, Moves
 from .pools.gpu import WIDTHS
 from .pools.quota import NEVER
 from .queue import Queue
-from .services import LOOK_S, ServiceState
+from .services import LOOK_S, ServiceState, own_needs
 from .worth import Cost, Eviction
 
 #: What nobody waits for is considered this often.
@@ -41,13 +41,20 @@ class Serving:
     """Answers calls on instances, and moves instances to where calls need them."""
 
     def __init__(
-        self, cluster: Cluster, estimates: Estimates, *, eviction: Eviction | None
+        self,
+        cluster: Cluster,
+        estimates: Estimates,
+        *,
+        eviction: Eviction | None,
+        patience_s: Seconds,
     ) -> None:
         self._cluster = cluster
         self._estimates = estimates
         self._moves = Moves(cluster, estimates, Cost() if eviction is None else eviction)
         self._hosting = Hosting(cluster)
-        self._answering = Answering(cluster, estimates, self._moves)
+        self._answering = Answering(
+            cluster, estimates, self._moves, patience_s=patience_s
+        )
         self._together = Together()
         self._later_at: Seconds = float("-inf")
 
@@ -175,7 +182,7 @@ class Serving:
         if not cluster.services:
             return
         for state in cluster.services.values():
-            if state.wake_at <= cluster.now:
+            if state.wake_at <= cluster.now or (state.needy and cluster.dirty):
                 cluster.stirred[state.name] = None
         for _ in range(ROUNDS):
             self._settle_once()
@@ -299,12 +306,16 @@ class Serving:
         lines = state.lines.open(self._cluster.has_tokens)
         coming = sum(instance.staying and not instance.calls for instance in state.instances.values())
         waiting = Queue.served(lines, self._cluster.held)
+        passed = 0
         for entry in list(islice(waiting, coming, None)):
             needs = own_needs(entry.least)
             move = self._moves.for_waiting(state, needs, short=False)
-            if move is None:
-                return
-            self._plan(move, needs=needs)
+            if move is not None:
+                self._plan(move, needs=needs)
+            else:
+                passed += 1
+                if passed == LOOKAHEAD:
+                    return
 
     def _speculate(self) -> None:
         cluster = self._cluster

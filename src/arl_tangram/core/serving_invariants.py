@@ -8,7 +8,7 @@ from ..errors import InvariantError
 from .cluster import Cluster, NodeState
 from .instances import InstancePhase
 from .phases import Phase
-from .services import ServiceState
+from .services import ServiceState, own_needs
 
 _ON_DEVICES = frozenset(
     {InstancePhase.RESTORING, InstancePhase.RESIDENT, InstancePhase.EVICTING}
@@ -31,6 +31,14 @@ def check_devices(cluster: Cluster, node: NodeState) -> None:
         _require(claimed, instance.claimed, f"claims to {instance.id}")
     restoring = [i.degree.gpus for i in here if i.phase is InstancePhase.RESTORING]
     _require(sum(restoring), node.restoring, f"{node.id}: devices being restored")
+    kept: Counter[str] = Counter()
+    for instance in here:
+        if instance.phase is InstancePhase.PLANNED:
+            kept.update(instance.needs)
+    for state in cluster.services.values():
+        if state.keeps is not None and state.keeps[0] == node.id:
+            kept.update(state.keeps[1])
+    _require(dict(kept), dict(node.kept), f"{node.id}: what is kept")
     for copy in node.copies:
         users = {
             i.id
@@ -49,6 +57,8 @@ def check_service(cluster: Cluster, state: ServiceState) -> None:
     mixes = Counter((entry.task, entry.action.kind) for entry in state.lines)
     _require(mixes, Counter({k: m.count for k, m in state.mixes.items()}), f"{name}: waiting calls")
     _require(len(state.lines), state.calls, f"{name}: the number of waiting calls")
+    needy = sum(bool(own_needs(entry.least)) for entry in state.lines)
+    _require(needy, state.needy, f"{name}: calls that need more of a node")
     live = {i.id: i for i in cluster.instances.values() if i.service == state.name}
     _require(live, state.instances, f"{name}: instances")
     for entry in state.lines:
