@@ -82,6 +82,7 @@ class Cluster:
         self.services: dict[str, ServiceState] = {}
         self.instances: dict[InstanceId, Instance] = {}
         self.stirred: dict[str, None] = {}
+        self.idled: list[Instance] = []
         self.memory_came = False
         self.unplaced: Queue[EnvironmentEntry] = Queue()
         self.held: dict[TaskId, int] = defaultdict(int)
@@ -173,6 +174,7 @@ class Cluster:
             if (instance := self.instances.get(lease.instance)) is not None:
                 del instance.calls[entry.id]
                 instance.used_at = self.now
+                self.idled.append(instance)
                 self.stirred[instance.service] = None
         for name in entry.quotas:
             self.quotas[name].give_back(entry.least[name])

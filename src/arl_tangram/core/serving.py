@@ -213,7 +213,9 @@ class Serving:
         self._answer()
         hosting.advance()
         self._answer()
-        freed, hosting.freed = hosting.freed, False
+        freed = hosting.freed or any(instance.idle for instance in cluster.idled)
+        hosting.freed = False
+        cluster.idled.clear()
         looked_at = cluster.services if freed else stirred
         waiting = [state for name in looked_at if (state := cluster.services[name]).mixes]
         for state in self._in_order([s for s in waiting if self._is_due(s, freed=freed)]):
