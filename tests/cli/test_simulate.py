@@ -57,14 +57,33 @@ def test_a_written_trace_gives_the_same_figures(tmp_path: Path) -> None:
     assert direct["bounds"] == through["bounds"]
 
 
-def test_several_workloads_give_a_list_of_documents(tmp_path: Path) -> None:
+def test_several_workloads_are_one_step_on_one_cluster(tmp_path: Path) -> None:
     trace = tmp_path / "small.jsonl"
-    trace.write_text('{"trajectory": "t", "work_s": 2.0}\n')
+    trace.write_text('{"task": "mine", "trajectory": "t", "work_s": 2.0}\n')
 
-    documents = json.loads(run(str(trace), "coding", *SMALL, "-p", "equi", "-o", "json").stdout)
+    document = json.loads(run(str(trace), "coding", *SMALL, "-p", "equi", "-o", "json").stdout)
 
-    assert [str(trace), "coding"] == [document["workload"] for document in documents]
-    assert 2.0 == documents[0]["policies"]["equi"]["step_s"]
+    assert f"{trace}+coding" == document["workload"]
+    assert 7 == document["trajectories"]
+    assert {"coding", "mine"} == set(document["policies"]["equi"]["step_by_task_s"])
+
+
+def test_a_step_that_calls_services_runs_on_nodes_with_gpus() -> None:
+    document = json.loads(run("mopd", *SMALL, "--gpus", "2", "-p", "inflight", "-o", "json").stdout)
+
+    figures = document["policies"]["inflight"]
+    assert {"succeeded": 6} == figures["outcomes"]
+    assert figures["restores"] >= 2
+    assert 0.0 < figures["gpu_utilization"] < 1.0
+
+
+@pytest.mark.parametrize("policy", ["tangram", "inflight"])
+def test_a_journal_of_services_replays(tmp_path: Path, policy: str) -> None:
+    journal = tmp_path / "j"
+    arguments = ("mopd", "--batch", "30", "--gpus", "4", "-p", policy, "--journal", str(journal))
+
+    assert 0 == run(*arguments).exit_code
+    assert Journal.read(journal).first_difference() is None
 
 
 def test_several_seeds_are_given_as_a_range() -> None:
@@ -118,7 +137,13 @@ def test_the_journal_of_a_run_replays_to_the_same_commands(tmp_path: Path) -> No
             ("coding", "--journal", "j", "-p", "inflight", "--estimates", "oracle"),
             "cannot be replayed",
         ),
-        (("coding", "mine", "--write-trace", "t"), "a trace holds one workload"),
+        (("mopd",), "give nodes with GPUs, as in --gpus 5x8"),
+        (("mopd", "--gpus", "lots"), "gpus='lots': give COUNTxGPUS as in 5x8"),
+        (("mopd", "--gpus", "4"), "policy='static': one instance of each of 9 services"),
+        (
+            ("mopd", "--gpus", "4", "--journal", "j", "-p", "equi", "--eviction", "belady"),
+            "told the future",
+        ),
         (("coding", "--write-trace", "/nowhere/t"), "write-trace='/nowhere/t': No such file"),
     ],
 )

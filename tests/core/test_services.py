@@ -204,9 +204,7 @@ def test_a_long_queue_gets_another_instance() -> None:
     for i in range(30):
         served.submit(call(f"a{i}", "busy"))
 
-    assert "other" in {
-        served.ledger.instances.up[name].service.name for name in served.leaving()
-    }
+    assert "other" in {served.ledger.instances.up[name].service.name for name in served.leaving()}
 
 
 # -- quotas, cores and leases of devices -----------------------------------------------------

@@ -127,7 +127,7 @@ def test_one_amount_is_rigid_and_runs_at_the_speed_of_that_amount() -> None:
         ({"units": []}, r"units=\[\]: give"),
         ({"units": [1, 1000000]}, "at most 4096 units"),
         ({"units": 1.5}, "units=1.5: give"),
-        ({"resource": "gpu:judge"}, "resource='gpu:judge': only 'cpu' can be simulated"),
+        ({"resource": "disk"}, "resource='disk': give 'cpu' or 'gpu:SERVICE'"),
         ({"speedup": 2}, "speedup=2: give one of"),
         ({"speedup": {"gustafson": 2}}, "speedup={'gustafson': 2}: give one of"),
         ({"speedup": {"roofline": 0.5}}, "cap=0.5: a speed-up cap is at least 1"),

@@ -186,7 +186,7 @@ class ServingMachine(RuleBasedStateMachine):
         count=st.sampled_from([1, 1, 3]),
     )
     def calls_are_submitted(
-        self, at: int, tokens: int, milli: int, task: str, priority: int, count: int
+        self, *, at: int, tokens: int, milli: int, task: str, priority: int, count: int
     ) -> None:
         needs = {QUOTA.resource: tokens, CPU: milli}
         for _ in range(count):

@@ -17,7 +17,14 @@ from ..errors import ConfigError
 from ..policies.registry import policy_named
 from ..runtime.journal import Header, JournalWriter
 from ..runtime.units import seconds, size_mib
-from ..sim.case import Case, EstimatesName, Scenario
+from ..sim.case import (
+    DEFAULT_EVICTION,
+    Case,
+    EstimatesName,
+    EvictionName,
+    Scenario,
+    eviction_of,
+)
 from ..sim.comparison import Comparison, compared
 from ..sim.page import TableOf
 from ..sim.report import BOUND, said_of, table_of
@@ -26,12 +33,26 @@ from ..sim.trace import write_trace
 
 DEFAULT_POLICIES = ("static", "tangram", "inflight")
 WIDTH_WITHOUT_TERMINAL = 160
-SPARED_FIRST = ("at work", "core hours held", "cores at work", "p50", "run", "queue", "p99")
+SPARED_FIRST = (
+    "at work",
+    "core hours held",
+    "GPU hours held",
+    "restores",
+    "cores at work",
+    "p50",
+    "run",
+    "queue",
+    "p99",
+)
 
 
 def simulate(
     workload: Annotated[
-        list[str], typer.Argument(help="Built-in workloads (coding) or paths of traces.")
+        list[str],
+        typer.Argument(
+            help="Built-in workloads (coding, mopd) or paths of traces; several run at once, on "
+            "the same cluster."
+        ),
     ],
     *,
     policy: Annotated[
@@ -46,6 +67,16 @@ def simulate(
     nodes: Annotated[
         str, typer.Option(help="The cluster: COUNTxCORES, CORES for one node, or some of these + .")
     ] = "15x256",
+    gpus: Annotated[
+        str, typer.Option(help="Nodes with GPUs: COUNTxGPUS as in 5x8, or several of these + .")
+    ] = "",
+    eviction: Annotated[
+        EvictionName | None,
+        typer.Option(
+            help="Which instances of services make room for others; belady is told the future.",
+            show_default="cost, under tangram lru",
+        ),
+    ] = None,
     batch: Annotated[
         int | None, typer.Option(min=1, help="Trajectories in the step.", show_default="all")
     ] = None,
@@ -81,57 +112,61 @@ def simulate(
     for name in policies:
         policy_named(name)
     all_seeds = _seeds(seeds) if seeds is not None else (seed,)
-    scenarios = [
-        Scenario(
-            workload=name,
-            seed=all_seeds[0],
-            batch=batch,
-            nodes=nodes,
-            node_memory_mib=size_mib(node_memory, "node-memory"),
-            static_cores=static_cores,
-            open_s=0.0 if open_time in {"0", "0s"} else seconds(open_time, "open-time"),
-            estimates=estimates,
-        )
-        for name in dict.fromkeys(workload)
-    ]
+    scenario = Scenario(
+        workload="+".join(dict.fromkeys(workload)),
+        seed=all_seeds[0],
+        batch=batch,
+        nodes=nodes,
+        gpus=gpus,
+        eviction=eviction,
+        node_memory_mib=size_mib(node_memory, "node-memory"),
+        static_cores=static_cores,
+        open_s=0.0 if open_time in {"0", "0s"} else seconds(open_time, "open-time"),
+        estimates=estimates,
+    )
     if write_trace is not None:
-        _write_trace(scenarios, write_trace)
+        _write_trace(scenario, write_trace)
         return
-    comparisons = _compare(scenarios, policies, all_seeds, journal)
+    comparison = _compare(scenario, policies, all_seeds, journal)
     if report is not None:
-        _write(report, [report_of(comparisons)], option="report")
+        _write(report, [report_of([comparison])], option="report")
         Console(stderr=True).print(f"Report: {report}", soft_wrap=True, highlight=False)
     if output == "json":
-        documents = [comparison.as_json() for comparison in comparisons]
-        print(json.dumps(documents[0] if len(documents) == 1 else documents, indent=2))
+        print(json.dumps(comparison.as_json(), indent=2))
     else:
-        _print_tables(comparisons)
+        _print_table(comparison)
 
 
 def _compare(
-    scenarios: Sequence[Scenario],
+    scenario: Scenario,
     policies: Sequence[str],
     seeds: Sequence[int],
     journal: Path | None,
-) -> list[Comparison]:
-    with _progress(policies, runs=len(scenarios) * len(seeds)) as told:
+) -> Comparison:
+    with _progress(policies, runs=len(seeds)) as told:
         if journal is None:
-            return compared(scenarios, policies, seeds=seeds, progress=told)
-        if len(scenarios) * len(policies) * len(seeds) > 1:
+            return compared([scenario], policies, seeds=seeds, progress=told)[0]
+        if len(policies) * len(seeds) > 1:
             raise ConfigError(
-                f"journal={str(journal)!r}: a journal holds one run; give one workload, one "
-                f"--policy and one seed"
+                f"journal={str(journal)!r}: a journal holds one run; give one --policy and one seed"
             )
-        if scenarios[0].estimates == "oracle":
+        if scenario.estimates == "oracle":
             raise ConfigError(
                 f"journal={str(journal)!r}: a run that was told the true durations cannot be "
                 f"replayed; leave out --estimates oracle"
             )
-        writer = JournalWriter(journal, Header(policy=policies[0]))
+        eviction = eviction_of(scenario, policies[0])
+        if eviction == "belady":
+            raise ConfigError(
+                f"journal={str(journal)!r}: a run that was told the future cannot be replayed; "
+                f"leave out --eviction belady"
+            )
+        settings = {"eviction": eviction} if eviction != DEFAULT_EVICTION else {}
+        writer = JournalWriter(journal, Header(policy=policies[0], settings=settings))
         try:
             return compared(
-                scenarios, policies, seeds=seeds, progress=told, observers=[writer.happened]
-            )
+                [scenario], policies, seeds=seeds, progress=told, observers=[writer.happened]
+            )[0]
         finally:
             writer.close()
 
@@ -159,25 +194,24 @@ def _progress(policies: Sequence[str], *, runs: int) -> Iterator[Callable[[Case,
         yield told
 
 
-def _print_tables(comparisons: Sequence[Comparison]) -> None:
+def _print_table(comparison: Comparison) -> None:
     console = Console()
     if not console.is_terminal:
         console = Console(width=WIDTH_WITHOUT_TERMINAL)
-    for comparison in comparisons:
-        console.print(said_of(comparison), highlight=False)
-        content = table_of(comparison)
-        shown = _fitting(content, width=console.width)
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        for i in shown:
-            table.add_column(
-                content.heads[i],
-                justify="right" if i else "left",
-                vertical="bottom",
-                width=_width(content, i),
-            )
-        for row in content.rows:
-            table.add_row(*(row[i] for i in shown), style="dim" if row[0] == BOUND else None)
-        console.print(table)
+    console.print(said_of(comparison), highlight=False)
+    content = table_of(comparison)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    shown = _fitting(content, width=console.width)
+    for i in shown:
+        table.add_column(
+            content.heads[i],
+            justify="right" if i else "left",
+            vertical="bottom",
+            width=_width(content, i),
+        )
+    for row in content.rows:
+        table.add_row(*(row[i] for i in shown), style="dim" if row[0] == BOUND else None)
+    console.print(table)
 
 
 def _fitting(content: TableOf, *, width: int) -> list[int]:
@@ -195,10 +229,8 @@ def _width(content: TableOf, column: int) -> int:
     return max(map(len, [*words, *(row[column] for row in content.rows)]))
 
 
-def _write_trace(scenarios: Sequence[Scenario], path: Path) -> None:
-    if len(scenarios) > 1:
-        raise ConfigError(f"write-trace={str(path)!r}: a trace holds one workload; name one")
-    workload, _ = scenarios[0].build()
+def _write_trace(scenario: Scenario, path: Path) -> None:
+    workload, _ = scenario.build()
     _write(path, write_trace(workload), option="write-trace")
 
 

@@ -39,7 +39,7 @@ class Answering:
         """Start those calls of a service that can."""
         state.wake_at = NEVER
         self._keep(state, None)
-        if not state.mixes:
+        if not state.calls:
             return
         free = self._free(state)
         if not free:

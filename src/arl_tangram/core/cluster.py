@@ -170,12 +170,12 @@ class Cluster:
             del node.running[entry.id]
             node.pool.give_back(lease.grant)
             self.dirty[lease.node] = None
-        if lease.instance is not None:
-            if (instance := self.instances.get(lease.instance)) is not None:
-                del instance.calls[entry.id]
-                instance.used_at = self.now
-                self.idled.append(instance)
-                self.stirred[instance.service] = None
+        if lease.instance is not None and lease.instance in self.instances:
+            instance = self.instances[lease.instance]
+            del instance.calls[entry.id]
+            instance.used_at = self.now
+            self.idled.append(instance)
+            self.stirred[instance.service] = None
         for name in entry.quotas:
             self.quotas[name].give_back(entry.least[name])
             self.quota_changed(name)

@@ -53,7 +53,7 @@ class Seat:
     instance: InstanceId | None
 
 
-def seat(cluster: Cluster, deployment: Deployment) -> list[Seat]:
+def seats_of(cluster: Cluster, deployment: Deployment) -> list[Seat]:
     """A cell for each instance of a deployment, with as few changes as can be.
 
     The widest come first. Among those of one width, instances that are there already stay; the

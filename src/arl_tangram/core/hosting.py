@@ -85,9 +85,10 @@ class Hosting:
                     self._cluster.out.append(EvictService(owner.service, owner.id, owner.node))
             if not owners:
                 self._begin(instance)
-            elif instance.called_for and not self._cluster.services[instance.service].mixes:
-                if all(owner.phase is InstancePhase.RESIDENT for owner in owners):
-                    self.remove(instance)  # all who waited for it were answered elsewhere
+            elif self._is_needless(instance) and not any(
+                owner.phase is InstancePhase.EVICTING for owner in owners
+            ):
+                self.remove(instance)
 
     def restored(self, instance: Instance) -> None:
         """It is ready."""
@@ -150,7 +151,9 @@ class Hosting:
         """Forget copies that nobody uses, the least recently used first; False if that is no use."""
         coming = sum(copy.mib for where, copy in self._forgetting.values() if where is node)
         coming += node.pool.counts.get(MEMORY, 0)
-        unused = [copy for copy in node.copies if copy.mib and not copy.used_by and not copy.leaving]
+        unused = [
+            copy for copy in node.copies if copy.mib and not copy.used_by and not copy.leaving
+        ]
         if coming + sum(copy.mib for copy in unused) < mib:
             return False
         for copy in unused:
@@ -162,6 +165,10 @@ class Hosting:
             out = EvictService(copy.service, copy.instance, node.id, forget=True)
             self._cluster.out.append(out)
         return True
+
+    def _is_needless(self, instance: Instance) -> bool:
+        """Whether all who waited for it were answered elsewhere."""
+        return instance.called_for and not self._cluster.services[instance.service].calls
 
     def _owners(self, instance: Instance) -> list[Instance]:
         owners = self.node_of(instance).pool.gpus.owners

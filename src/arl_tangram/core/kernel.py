@@ -223,9 +223,7 @@ class Kernel:
             if node is not None:
                 cluster.dirty[node.id] = None
 
-    def _refusal(
-        self, action: Action, service: ServiceState | None
-    ) -> tuple[Outcome | None, str]:
+    def _refusal(self, action: Action, service: ServiceState | None) -> tuple[Outcome | None, str]:
         cluster = self._cluster
         held, node = NOTHING, None
         if action.service is not None or service is not None:

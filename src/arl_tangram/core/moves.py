@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .cluster import Cluster, NodeState
+from .deployment import Deployment, Seat, cost_of, deploy, seats_of
 from .estimates import Estimates
 from .instances import Instance, InstancePhase
-from .deployment import Deployment, Seat, cost_of, deploy, seat
 from .model import Bundle, Degree, InstanceId, Seconds
 from .pools.gpu import Cell
 from .services import ServiceState
@@ -146,7 +145,7 @@ class Moves:
     def _seats(self) -> list[Seat]:
         """Where each instance of the deployment aimed at is, or is to be."""
         if self._seated is None:
-            self._seated = seat(self._cluster, self._target)
+            self._seated = seats_of(self._cluster, self._target)
         return self._seated
 
     def _aim(self, states: Sequence[ServiceState]) -> None:

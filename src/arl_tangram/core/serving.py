@@ -50,11 +50,10 @@ class Serving:
     ) -> None:
         self._cluster = cluster
         self._estimates = estimates
-        self._moves = Moves(cluster, estimates, Cost() if eviction is None else eviction)
+        self._eviction: Eviction = Cost() if eviction is None else eviction
+        self._moves = Moves(cluster, estimates, self._eviction)
         self._hosting = Hosting(cluster)
-        self._answering = Answering(
-            cluster, estimates, self._moves, patience_s=patience_s
-        )
+        self._answering = Answering(cluster, estimates, self._moves, patience_s=patience_s)
         self._together = Together()
         self._later_at: Seconds = float("-inf")
 
@@ -164,7 +163,9 @@ class Serving:
         if action.elastic is not None and not state.bare:
             return "a call has no elastic units of its own; leave out elastic"
         nodes = self._cluster.nodes.values()
-        able = [n for n in nodes if any(state.could_run_on(n.pool, d) for d in state.service.degrees)]
+        able = [
+            n for n in nodes if any(state.could_run_on(n.pool, d) for d in state.service.degrees)
+        ]
         if nodes and not able:
             return _nowhere(state)
         rest = own_needs(needs)
@@ -231,7 +232,7 @@ class Serving:
     def next_at(self) -> Seconds:
         """When it has to be woken, if nothing else happens before."""
         services = self._cluster.services.values()
-        return min((s.wake_at for s in services if s.mixes), default=NEVER)
+        return min((s.wake_at for s in services if s.calls), default=NEVER)
 
     def _answer(self) -> None:
         cluster = self._cluster
@@ -253,7 +254,7 @@ class Serving:
 
     def _in_order(self, states: Sequence[ServiceState]) -> list[ServiceState]:
         """Those with calls that wait, by priority, fair share and arrival of the first of them."""
-        states = [state for state in states if state.mixes]
+        states = [state for state in states if state.calls]
         if len(states) < 2:
             return states
         held = self._cluster.held
@@ -294,7 +295,7 @@ class Serving:
         state.looked_at, state.looked_for = cluster.now, state.calls
         first = next(Queue.served(lines, cluster.held))
         others = cluster.services.values()
-        short = any(s.mixes and not s.instances for s in others if s is not state)
+        short = any(s.calls and not s.instances for s in others if s is not state)
         move = self._moves.for_waiting(state, own_needs(first.least), short=short)
         if move is None:
             state.pause_s = min(2.0 * state.pause_s, LONGEST_LOOK_S)
@@ -306,7 +307,9 @@ class Serving:
     def _lease(self, state: ServiceState) -> None:
         """Find a cell for each lease of devices that waits."""
         lines = state.lines.open(self._cluster.has_tokens)
-        coming = sum(instance.staying and not instance.calls for instance in state.instances.values())
+        coming = sum(
+            instance.staying and not instance.calls for instance in state.instances.values()
+        )
         waiting = Queue.served(lines, self._cluster.held)
         passed = 0
         for entry in list(islice(waiting, coming, None)):
@@ -326,7 +329,7 @@ class Serving:
             for state in cluster.services.values()
             if not (state.pinned or state.bare or state.resting(cluster.now))
         ]
-        if states:
+        if states and self._eviction.anticipates:
             move = self._moves.for_later(states, displacing=not self._hosting.displaces)
             if move is not None:
                 self._plan(move, called_for=False)

@@ -10,9 +10,7 @@ from .instances import InstancePhase
 from .phases import Phase
 from .services import ServiceState, own_needs
 
-_ON_DEVICES = frozenset(
-    {InstancePhase.RESTORING, InstancePhase.RESIDENT, InstancePhase.EVICTING}
-)
+_ON_DEVICES = frozenset({InstancePhase.RESTORING, InstancePhase.RESIDENT, InstancePhase.EVICTING})
 
 
 def check_devices(cluster: Cluster, node: NodeState) -> None:
@@ -43,12 +41,12 @@ def check_devices(cluster: Cluster, node: NodeState) -> None:
         users = {
             i.id
             for i in here
-            if i.service == copy.service
-            and i.phase in _ON_DEVICES
-            and copy.cell in {None, i.cell}
+            if i.service == copy.service and i.phase in _ON_DEVICES and copy.cell in {None, i.cell}
         }
         _require(True, copy.used_by <= users, f"users of the copy of {copy.service}")
-        _require(False, copy.leaving and bool(copy.used_by), f"a used copy of {copy.service} leaves")
+        _require(
+            False, copy.leaving and bool(copy.used_by), f"a used copy of {copy.service} leaves"
+        )
 
 
 def check_service(cluster: Cluster, state: ServiceState) -> None:

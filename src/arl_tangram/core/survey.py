@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from .cluster import Cluster, NodeState
@@ -59,7 +60,7 @@ class Survey:
         estimates: Estimates,
         free_in: FreeIn,
         *,
-        surplus: Set[InstanceId],
+        surplus: AbstractSet[InstanceId],
         drain: bool = False,
     ) -> None:
         self._cluster = cluster
@@ -123,7 +124,7 @@ class Survey:
             return None
         if not owner.calls:
             return 0.0
-        if not self._drain or (state.mixes and not self._has_paid_off(owner)):
+        if not self._drain or (state.calls and not self._has_paid_off(owner)):
             return None
         return max(self._free_in(owner))
 
@@ -145,7 +146,7 @@ class Survey:
     def _loss(self, state: ServiceState, went: list[Instance]) -> float:
         now = self._cluster.now
         loss = self._eviction.loss(state, went, now=now)
-        if state.mixes:
+        if state.calls:
             return loss + self._delay(state, went) / HORIZON_S
         if all(instance.id in self._surplus for instance in went):
             return min(loss, absence(state, went, now=now) / HORIZON_S)
@@ -154,9 +155,7 @@ class Survey:
     def _delay(self, state: ServiceState, went: list[Instance]) -> Seconds:
         """How much longer calls take that wait now."""
         calls, work = state.waiting(self._estimates)
-        rows = [
-            (i, (at, i.degree.speedup)) for i in state.staying() for at in self._free_in(i)
-        ]
+        rows = [(i, (at, i.degree.speedup)) for i in state.staying() for at in self._free_in(i)]
         before = [server for _, server in rows]
         if not before:
             return 0.0

@@ -18,11 +18,15 @@ MISS = 3.0
 
 
 class Eviction(Protocol):
-    """Says what it would cost to take instances off their devices."""
+    """Says what it would cost to take instances off their devices.
 
-    def loss(
-        self, state: ServiceState, leaving: Sequence[Instance], *, now: Seconds
-    ) -> float:
+    Attributes:
+        anticipates: whether instances are restored that nobody waits for yet.
+    """
+
+    anticipates: bool
+
+    def loss(self, state: ServiceState, leaving: Sequence[Instance], *, now: Seconds) -> float:
         """Seconds of completion time that calls lose in a second without `leaving`."""
 
 
@@ -53,9 +57,9 @@ class Cost:
     worth the restore that the next call would wait for.
     """
 
-    def loss(
-        self, state: ServiceState, leaving: Sequence[Instance], *, now: Seconds
-    ) -> float:
+    anticipates = True
+
+    def loss(self, state: ServiceState, leaving: Sequence[Instance], *, now: Seconds) -> float:
         """The difference that `leaving` makes to the cost of the service."""
         staying = state.staying()
         after = state.speeds(i for i in staying if i not in leaving)

@@ -17,15 +17,16 @@ SOONEST_S = 0.1
 
 
 class Lru:
-    """Least recently used: what was used longest ago is taken to be called again last.
+    """Least recently used, as the paper has it: what was used longest ago makes room first.
 
     A service that was idle for t seconds is believed to be called once in t seconds from now on.
-    What its absence costs does not depend on the service.
+    What its absence costs does not depend on the service, and nothing is restored before it is
+    called for.
     """
 
-    def loss(
-        self, state: ServiceState, leaving: Sequence[Instance], *, now: Seconds
-    ) -> float:
+    anticipates = False
+
+    def loss(self, state: ServiceState, leaving: Sequence[Instance], *, now: Seconds) -> float:
         """One second of waiting for each instance at that rate."""
         return sum(1.0 / max(now - instance.used_at, SOONEST_S) for instance in leaving)
 
@@ -39,12 +40,12 @@ class Belady:
         calls_at: for each service, the times of all its calls, ascending.
     """
 
+    anticipates = True
+
     def __init__(self, calls_at: Mapping[str, Sequence[Seconds]]) -> None:
         self._calls_at = calls_at
 
-    def loss(
-        self, state: ServiceState, leaving: Sequence[Instance], *, now: Seconds
-    ) -> float:
+    def loss(self, state: ServiceState, leaving: Sequence[Instance], *, now: Seconds) -> float:
         """The restore that its next call waits for, over the time until then."""
         if state.staying() and any(i not in leaving for i in state.staying()):
             return Cost().loss(state, leaving, now=now)

@@ -17,6 +17,7 @@ from ..core.estimates import Learned
 from ..core.events import Event
 from ..core.kernel import Kernel
 from ..errors import ConfigError
+from ..policies.eviction import eviction_named
 from ..policies.registry import policy_named
 from .codec import decode, encode
 from .observers import Observer
@@ -33,7 +34,7 @@ class Header:
     Attributes:
         policy: the name of the policy.
         estimates: what had been learned before, as `Learned.to_json` gave it.
-        settings: other arguments of the kernel.
+        settings: other arguments of the kernel, its eviction by name.
     """
 
     policy: str
@@ -120,7 +121,10 @@ class Journal:
     def kernel(self) -> Kernel:
         """A fresh kernel as the one that wrote this journal was at its start."""
         estimates = Learned.from_json(self.header.estimates) if self.header.estimates else None
-        return Kernel(policy_named(self.header.policy), estimates, **self.header.settings)
+        settings = dict(self.header.settings)
+        if (eviction := settings.pop("eviction", None)) is not None:
+            settings["eviction"] = eviction_named(eviction)
+        return Kernel(policy_named(self.header.policy), estimates, **settings)
 
     def first_difference(self) -> int | None:
         """Replay it; the index of the first line where a fresh kernel gives other commands."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..core.model import Node, Seconds
 from ..core.speedup import duration
-from .cluster import cores_of, widest
+from .cluster import cores_of, gpus_of, widest
 from .workload import Turn, Workload
 
 
@@ -17,7 +17,8 @@ class Bounds:
 
     Attributes:
         critical_path_s: the longest trajectory, with every action at its best speed.
-        work_s: the least unit-seconds of all actions over the size of the cluster.
+        work_s: the least unit-seconds of all actions over the size of the cluster, of cores or of
+            GPUs.
         act_mean_s: of the mean action completion time.
     """
 
@@ -33,26 +34,32 @@ class Bounds:
 
 def bounds_of(workload: Workload, nodes: Sequence[Node]) -> Bounds:
     """The bounds that hold for every policy, `static` included, on this workload and cluster."""
-    most, cores = widest(nodes), cores_of(nodes)
+    most, cores, gpus = widest(nodes), cores_of(nodes), gpus_of(nodes)
+    widest_cell = max((node.gpus for node in nodes), default=0)
     first_at = min((t.start_s for t in workload.trajectories), default=0.0)
-    critical_path_s = work_s = best_s = 0.0
+    critical_path_s = work_s = gpu_work_s = best_s = 0.0
     count = 0
+    slots = {model.service.name: model.service.slots for model in workload.models}
     for trajectory in workload.trajectories:
         path_s = trajectory.start_s - first_at
         for turn in trajectory.turns:
-            best = best_run_s(turn, most=most)
+            service = turn.action.service
+            best = best_run_s(turn, most=most if service is None else widest_cell)
             path_s += turn.think_s + best
             best_s += best
-            work_s += least_work_s(turn)
+            if service is None:
+                work_s += least_work_s(turn)
+            else:
+                gpu_work_s += least_work_s(turn) / slots[service]
             count += 1
         critical_path_s = max(critical_path_s, path_s)
     act_mean_s = best_s / count if count else 0.0
-    if count and _present_together(workload):
+    if count and not workload.models and _present_together(workload):
         batch = batch_act_s(map(least_work_s, workload.turns()), cores)
         act_mean_s = max(act_mean_s, batch / count)
     return Bounds(
         critical_path_s=critical_path_s,
-        work_s=work_s / cores if cores else 0.0,
+        work_s=max(work_s / cores if cores else 0.0, gpu_work_s / gpus if gpus else 0.0),
         act_mean_s=act_mean_s,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,17 +11,26 @@ from ..core.estimates import Estimates, Learned, Oracle
 from ..core.events import ActionExited, Event
 from ..core.kernel import Kernel
 from ..core.model import Node, Seconds
+from ..core.worth import Eviction
+from ..errors import ConfigError
+from ..policies.eviction import Belady, eviction_named
 from ..policies.registry import policy_named
 from .bounds import Bounds, bounds_of
 from .catalogue import workload_named
-from .cluster import DEFAULT_MEMORY_MIB, cluster
+from .cluster import DEFAULT_MEMORY_MIB, cluster, gpu_nodes
 from .engine import Observer, Run, simulate
 from .measure import Measures, measure
+from .pinned import with_pinned_services
+from .restores import DEFAULT_HOST_GB_PER_S
 from .workload import Workload, as_static
 
 STATIC = "static"
 TOLD_EVERY = 200
 
+EvictionName = Literal["cost", "lru", "belady"]
+DEFAULT_EVICTION: EvictionName = "cost"
+EVICTIONS: Mapping[str, EvictionName] = {"tangram": "lru"}
+"""What a policy does about services, if that is not the kernel's own way: the paper's is `lru`."""
 EstimatesName = Literal["learned", "oracle"]
 Progress = Callable[[float], None]
 
@@ -31,9 +40,13 @@ class Scenario:
     """A step on a cluster, without the policy.
 
     Attributes:
-        workload: a built-in name or the path of a trace.
+        workload: a built-in name or the path of a trace; several joined by `+` are one step.
         batch: trajectories in the step; None means the workload's own figure.
         nodes: the cluster, as `cluster` reads it.
+        gpus: nodes with GPUs beside it, as `gpu_nodes` reads them; none if empty.
+        host_gb_per_s: what all restores of a node share.
+        eviction: which instances of services make room; None means as the policy has it, and
+            "belady" is told when each service is called next.
         static_cores: what a container owns under the policy `static`.
         open_s: how long it takes to open an environment.
         estimates: what policies know of durations; "oracle" tells them the truth.
@@ -43,6 +56,9 @@ class Scenario:
     seed: int = 0
     batch: int | None = None
     nodes: str = "15x256"
+    gpus: str = ""
+    host_gb_per_s: float = DEFAULT_HOST_GB_PER_S
+    eviction: EvictionName | None = None
     node_memory_mib: int = DEFAULT_MEMORY_MIB
     static_cores: int = 3
     open_s: Seconds = 0.0
@@ -51,7 +67,15 @@ class Scenario:
     def build(self) -> tuple[Workload, tuple[Node, ...]]:
         """The workload and the cluster; raises `ConfigError` if one of them is wrong."""
         nodes = cluster(self.nodes, memory_mib=self.node_memory_mib)
-        return workload_named(self.workload, batch=self.batch, seed=self.seed), nodes
+        if self.gpus:
+            nodes += gpu_nodes(self.gpus)
+        workload = workload_named(self.workload, batch=self.batch, seed=self.seed)
+        if workload.models and not self.gpus:
+            raise ConfigError(
+                f"gpus: {self.workload} calls {len(workload.models)} services; give nodes with "
+                f"GPUs, as in --gpus 5x8"
+            )
+        return workload, nodes
 
     def bounds(self) -> Bounds:
         """What no policy can beat."""
@@ -87,17 +111,38 @@ class Case:
         )
         if self.policy == STATIC:
             workload = as_static(workload, cores=scenario.static_cores)
+            workload = with_pinned_services(workload, nodes)
         watching = list(observers)
         if progress is not None:
             watching.append(_counting(workload, progress))
-        kernel = Kernel(policy_named(self.policy), estimates)
+        eviction = _eviction(eviction_of(scenario, self.policy), workload)
+        kernel = Kernel(policy_named(self.policy), estimates, eviction=eviction)
         return simulate(
             kernel,
             workload,
             nodes=nodes,
             open_s=scenario.open_s,
+            host_gb_per_s=scenario.host_gb_per_s,
             observe=_all_of(watching) if watching else None,
         )
+
+
+def eviction_of(scenario: Scenario, policy: str) -> EvictionName:
+    """Which instances of services make room under a policy."""
+    return scenario.eviction or EVICTIONS.get(policy, DEFAULT_EVICTION)
+
+
+def _eviction(name: EvictionName, workload: Workload) -> Eviction:
+    if name != "belady":
+        return eviction_named(name)
+    calls_at: dict[str, list[Seconds]] = {}
+    for trajectory in workload.trajectories:
+        at = trajectory.start_s
+        for turn in trajectory.turns:
+            at += turn.think_s
+            if turn.action.service is not None:
+                calls_at.setdefault(turn.action.service, []).append(at)
+    return Belady({name: sorted(times) for name, times in calls_at.items()})
 
 
 def _all_of(observers: Sequence[Observer]) -> Observer:

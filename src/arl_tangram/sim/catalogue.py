@@ -9,13 +9,13 @@ from ..errors import ConfigError
 from .coding import coding
 from .mopd import mopd
 from .trace import read_trace
-from .workload import Workload
+from .workload import Workload, together
 
 BUILT_IN = {"coding": coding, "mopd": mopd}
 
 
 def workload_named(name: str, *, batch: int | None = None, seed: int = 0) -> Workload:
-    """A built-in workload, or the trace in the file of this name.
+    """A built-in workload, the trace in the file of this name, or several of these joined by `+`.
 
     Args:
         name: what the user wrote.
@@ -28,6 +28,13 @@ def workload_named(name: str, *, batch: int | None = None, seed: int = 0) -> Wor
     """
     if batch is not None and batch < 1:
         raise ConfigError(f"batch={batch}: a step has at least 1 trajectory")
+    parts = name.split("+")
+    if len(parts) > 1 and not Path(name).is_file():
+        workloads = [workload_named(part, batch=batch, seed=seed) for part in parts]
+        try:
+            return together(workloads)
+        except ValueError as error:
+            raise ConfigError(f"workload={name!r}: {error}") from None
     if name in BUILT_IN:
         return BUILT_IN[name](batch=batch, seed=seed)
     path = Path(name)

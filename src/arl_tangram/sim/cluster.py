@@ -36,9 +36,7 @@ def gpu_nodes(spec: str, *, memory_mib: int = DEFAULT_GPU_NODE_MEMORY_MIB) -> tu
         ConfigError: the text is none of these, or a number in it is 0.
     """
     return tuple(
-        Node(
-            id=NodeId(f"g{i}"), capacity={MEMORY: memory_mib}, gpus=count, gpu_mib=DEFAULT_GPU_MIB
-        )
+        Node(id=NodeId(f"g{i}"), capacity={MEMORY: memory_mib}, gpus=count, gpu_mib=DEFAULT_GPU_MIB)
         for i, count in enumerate(_sizes(spec, option="gpus", example="5x8", unit="GPUS"))
     )
 
@@ -55,7 +53,7 @@ def cores_of(nodes: Sequence[Node]) -> int:
 
 def widest(nodes: Sequence[Node]) -> int:
     """The cores of the largest node: no action can run on more."""
-    return max(node.capacity.get(CPU, 0) for node in nodes) // MILLI
+    return max((node.capacity.get(CPU, 0) for node in nodes), default=0) // MILLI
 
 
 def _sizes(spec: str, *, option: str, example: str, unit: str) -> list[int]:

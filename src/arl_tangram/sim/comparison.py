@@ -24,6 +24,9 @@ FIGURES = (
     "utilization",
     "units_reserved_s",
     "units_used_s",
+    "gpu_utilization",
+    "gpus_held_s",
+    "restores",
 )
 
 
@@ -94,6 +97,7 @@ class Comparison:
         document: dict[str, Any] = {
             "workload": self.scenario.workload,
             "nodes": self.scenario.nodes,
+            "gpus": self.scenario.gpus,
             "seed": self.scenario.seed,
             "seeds": list(self.seeds),
             "trajectories": self.trajectories,
@@ -126,15 +130,16 @@ class Comparison:
                 name: sum(measures.outcomes.get(name, 0) for measures in all_measures)
                 for name in outcomes
             },
-            "act_mean_by_kind_s": self._by_kind(policy),
+            "act_mean_by_kind_s": self._mean_of_each(policy, "act_mean_by_kind_s"),
+            "step_by_task_s": self._mean_of_each(policy, "step_by_task_s"),
             "step_by_seed_s": [measures.step_s for measures in all_measures],
             "act_mean_by_seed_s": [measures.act_mean_s for measures in all_measures],
         }
 
-    def _by_kind(self, policy: str) -> dict[str, float]:
-        tables = [measures.act_mean_by_kind_s for measures in self.measures[policy]]
-        kinds = sorted({kind for table in tables for kind in table})
-        return {kind: fmean(t[kind] for t in tables if kind in t) for kind in kinds}
+    def _mean_of_each(self, policy: str, table: str) -> dict[str, float]:
+        tables = [getattr(measures, table) for measures in self.measures[policy]]
+        names = sorted({name for each in tables for name in each})
+        return {name: fmean(each[name] for each in tables if name in each) for name in names}
 
 
 def _ratio(figure: float, other: float) -> float | None:

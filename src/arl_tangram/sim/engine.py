@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, assert_never
 
@@ -45,6 +45,7 @@ from ..core.model import (
     NodeId,
     Outcome,
     Seconds,
+    TaskId,
 )
 from .cluster import cores_of, gpus_of
 from .execution import Execution
@@ -99,6 +100,7 @@ class Run:
         gpus_used: devices that were at work; what a curve cannot use is not.
         gpus_used_s: the same over time.
         restores: how many instances were restored.
+        ends: when the last trajectory of each task ended, from the first arrival of all.
         events: how many events the kernel handled.
     """
 
@@ -115,6 +117,7 @@ class Run:
     gpus_used: Level
     gpus_used_s: Seconds
     restores: int
+    ends: Mapping[TaskId, Seconds]
     events: int
 
 
@@ -197,6 +200,7 @@ class _Simulation:
     hosts: dict[NodeId, Host] = field(default_factory=dict)
     restoring: dict[InstanceId, Restore] = field(default_factory=dict)
     restored: dict[InstanceId, tuple[Seconds, Seconds]] = field(default_factory=dict)
+    ends: dict[TaskId, Seconds] = field(default_factory=dict)
     aborted: int = 0
     first_at: Seconds = 0.0
     last_at: Seconds = 0.0
@@ -233,6 +237,7 @@ class _Simulation:
             gpus_used=self.gpus_used,
             gpus_used_s=self.gpus_used_s,
             restores=len(self.restored),
+            ends={task: at - self.first_at for task, at in self.ends.items()},
             events=self.handled,
         )
 
@@ -265,6 +270,7 @@ class _Simulation:
         rollout.ended = True
         self.open_rollouts -= 1
         self.last_at = max(self.last_at, now)
+        self.ends[rollout.trajectory.task] = now
         environment = rollout.trajectory.environment
         if environment is not None and environment.id in self.by_environment:
             self._schedule(CloseRequested(at=now, environment=environment.id))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import fmean
 
 from ..core.model import Seconds
@@ -33,6 +33,7 @@ class Measures:
         gpu_utilization: the share of all GPU-seconds that did work; 0 without GPUs.
         gpus_held_s: GPU-seconds of the instances that answered calls.
         restores: how many instances of services were restored.
+        step_by_task_s: when the last trajectory of each task ended.
     """
 
     trajectories: int
@@ -56,6 +57,7 @@ class Measures:
     gpu_utilization: float = 0.0
     gpus_held_s: Seconds = 0.0
     restores: int = 0
+    step_by_task_s: Mapping[str, Seconds] = field(default_factory=dict)
 
 
 def measure(run: Run) -> Measures:
@@ -98,6 +100,7 @@ def measure(run: Run) -> Measures:
         gpu_utilization=run.gpus_used_s / (run.gpus * run.step_s) if run.gpus else 0.0,
         gpus_held_s=run.gpus_held.integral,
         restores=run.restores,
+        step_by_task_s=dict(sorted(run.ends.items())),
     )
 
 

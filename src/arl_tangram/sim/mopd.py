@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from importlib.resources import files
 from random import Random
 
-from ..core.model import Action, ActionId, Degree, Seconds, Service, TaskId, TrajectoryId
+from ..core.model import Action, ActionId, Seconds, TaskId, TrajectoryId
 from ..core.speedup import Amdahl
+from .models import served_model
 from .workload import ServedModel, Trajectory, Turn, Workload
-
-MIB_PER_GB = 1e9 / 2**20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,26 +121,12 @@ def _name(number: int, parameters: MopdParameters) -> str:
 
 
 def _teacher(number: int, parameters: MopdParameters) -> ServedModel:
-    mib = parameters.weights_gb * MIB_PER_GB
-    degrees = tuple(
-        Degree(
-            gpus=gpus,
-            speedup=parameters.speedup.at(gpus),
-            device_mib=math.ceil(mib / gpus),
-            restore_s=parameters.restore_fixed_s
-            + parameters.weights_gb / (gpus * parameters.link_gb_per_s),
-        )
-        for gpus in parameters.degrees
-    )
-    service = Service(
-        name=_name(number, parameters),
-        degrees=degrees,
-        host_mib=math.ceil(mib),
+    return served_model(
+        _name(number, parameters),
+        degrees=parameters.degrees,
+        speedup=parameters.speedup,
+        weights_gb=parameters.weights_gb,
         slots=parameters.slots,
-    )
-    return ServedModel(
-        service=service,
         fixed_s=parameters.restore_fixed_s,
-        gigabytes=parameters.weights_gb,
         link_gb_per_s=parameters.link_gb_per_s,
     )

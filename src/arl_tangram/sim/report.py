@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .case import STATIC
-from .cluster import cluster, cores_of
-from .comparison import Comparison
+from .cluster import cluster, cores_of, gpu_nodes, gpus_of
+from .comparison import FIGURES, Comparison
 from .figures import act_curves, step_against_bound, units_over_time
 from .page import Chapter, Panel, TableOf, page
 
@@ -16,33 +16,39 @@ BOUND = "bound"
 def table_of(comparison: Comparison) -> TableOf:
     """One row for each policy and one for the bounds, as text."""
     with_static = STATIC in comparison.measures
-    heads = ["policy", "ACT mean s", "p50", "p99", "queue", "run", "step s", "over bound"]
-    heads += ["core hours held", "at work", "cores at work"]
-    if with_static:
-        heads += ["ACT vs static", "step vs static"]
+    with_gpus = bool(comparison.scenario.gpus)
+    with_cores = not with_gpus or any(
+        comparison.mean(p, "units_used_s") for p in comparison.measures
+    )
+    heads = ["policy", "ACT mean s", "p50", "p99", "queue"]
+    heads += ["restoring"] if with_gpus else []
+    heads += ["run", "step s", "over bound"]
+    heads += ["core hours held", "at work", "cores at work"] if with_cores else []
+    heads += ["GPU hours held", "GPUs at work", "restores"] if with_gpus else []
+    heads += ["ACT vs static", "step vs static"] if with_static else []
     rows = []
     for policy in comparison.measures:
-        mean = {name: comparison.mean(policy, name) for name in _SHOWN}
-        row = [
-            policy,
-            _figure(mean["act_mean_s"]),
-            _figure(mean["act_p50_s"]),
-            _figure(mean["act_p99_s"]),
-            _figure(mean["queue_mean_s"] + mean["overhead_mean_s"]),
-            _figure(mean["run_mean_s"]),
-            _figure(mean["step_s"]),
-            _ratio(comparison.step_over_bound(policy)),
-            _figure(mean["units_reserved_s"] / 3600),
-            _figure(mean["units_used_s"] / 3600),
-            f"{mean['utilization']:.1%}",
-        ]
+        mean = {name: comparison.mean(policy, name) for name in FIGURES}
+        waited = [mean["queue_mean_s"], mean["overhead_mean_s"]]
+        row = [policy, *(_figure(mean[name]) for name in ("act_mean_s", "act_p50_s", "act_p99_s"))]
+        row += map(_figure, waited if with_gpus else [sum(waited)])
+        row += [_figure(mean["run_mean_s"]), _figure(mean["step_s"])]
+        row.append(_ratio(comparison.step_over_bound(policy)))
+        if with_cores:
+            row += [_figure(mean[name] / 3600) for name in ("units_reserved_s", "units_used_s")]
+            row.append(f"{mean['utilization']:.1%}")
+        if with_gpus:
+            row.append(_figure(mean["gpus_held_s"] / 3600))
+            row += [f"{mean['gpu_utilization']:.1%}", f"{mean['restores']:,.0f}"]
         if with_static:
             row.append(_ratio(comparison.gain(policy, "act_mean_s"), times=True))
             row.append(_ratio(comparison.gain(policy, "step_s"), times=True))
         rows.append(row)
-    last = [BOUND, _figure(comparison.act_bound_s), "", "", "", ""]
-    last += [_figure(comparison.step_bound_s), "1.000"]
-    rows.append(last + [""] * (len(heads) - len(last)))
+    last = [""] * len(heads)
+    last[0], last[1] = BOUND, _figure(comparison.act_bound_s)
+    last[heads.index("step s")] = _figure(comparison.step_bound_s)
+    last[heads.index("over bound")] = "1.000"
+    rows.append(last)
     return TableOf(heads=heads, rows=rows)
 
 
@@ -55,10 +61,17 @@ def said_of(comparison: Comparison) -> str:
     said = (
         f"One step of {scenario.workload}: {comparison.trajectories:,} trajectories with "
         f"{actions:,.0f} actions on {len(nodes)} "
-        f"{'node' if len(nodes) == 1 else 'nodes'} ({scenario.nodes}, {cores_of(nodes):,} cores), "
+        f"{'node' if len(nodes) == 1 else 'nodes'} ({scenario.nodes}, {cores_of(nodes):,} cores)"
+        f"{_gpus(scenario.gpus)}, "
         f"{'seed' if len(comparison.seeds) == 1 else 'seeds'} {seeds}; durations {_KNOWN[scenario.estimates]}."
     )
-    if STATIC in comparison.measures:
+    if STATIC in comparison.measures and scenario.gpus:
+        said += (
+            " Under static every service has one instance for ever, as wide as there are GPUs for, "
+            "its width chosen with hindsight."
+        )
+    owned = comparison.measures.get(STATIC)
+    if owned and any(measures.units_reserved_s for measures in owned):
         said += (
             f" Under static every trajectory owns a container of {scenario.static_cores} cores "
             f"from its first moment to its last."
@@ -69,6 +82,10 @@ def said_of(comparison: Comparison) -> str:
     for policy, count in aborted.items():
         said += f" Under {policy}, {count:,} trajectories fit on no node and did not run."
     return said
+
+
+def _gpus(spec: str) -> str:
+    return f" and {gpus_of(gpu_nodes(spec))} GPUs ({spec})" if spec else ""
 
 
 def report(comparisons: Sequence[Comparison]) -> str:
@@ -134,18 +151,6 @@ def _chapter(comparison: Comparison) -> Chapter:
     )
 
 
-_SHOWN = (
-    "act_mean_s",
-    "act_p50_s",
-    "act_p99_s",
-    "queue_mean_s",
-    "overhead_mean_s",
-    "run_mean_s",
-    "step_s",
-    "units_reserved_s",
-    "units_used_s",
-    "utilization",
-)
 _KNOWN = {"learned": "learned from what finished", "oracle": "told to the policies (oracle)"}
 
 

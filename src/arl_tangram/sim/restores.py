@@ -17,7 +17,15 @@ class Restore:
         version: grows with every change of speed, so that an end foreseen before is void.
     """
 
-    __slots__ = ("_fixed_left_s", "_gb_left", "_since", "command", "link_gb_per_s", "speed", "version")
+    __slots__ = (
+        "_fixed_left_s",
+        "_gb_left",
+        "_since",
+        "command",
+        "link_gb_per_s",
+        "speed",
+        "version",
+    )
 
     def __init__(self, command: RestoreService, model: ServedModel, *, now: Seconds) -> None:
         self.command = command

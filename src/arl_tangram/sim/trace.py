@@ -6,7 +6,11 @@ A line holds, with the defaults in brackets:
 - `kind` ["default"]: the label under which durations are learned;
 - `start_s` [0]: when the trajectory arrives, read from its first action only;
 - `think_s` [0]: model time before the action;
-- `resource` ["cpu"]; `units` [1]: `[min, max]`, a list of allowed amounts, or one number;
+- `resource` ["cpu"]: `cpu`, or `gpu:SERVICE` for a call to a service;
+- `units` [1]: `[min, max]`, a list of allowed amounts, or one number; of a call, the degrees of its
+  service, each 1, 2, 4 or 8, a pair being just these two;
+- `weights_gb` [60], of a call: what its service takes on its devices and on hosts, and a restore
+  moves;
 - `work_s`: duration on one unit;
 - `speedup` [none: rigid, on the least amount]: `{"roofline": cap}`, `{"amdahl": serial}`,
   `{"power": p}` or `{"table": {"2": 1.9}}`, each with an optional `"startup_s"` per unit;
@@ -20,7 +24,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -38,7 +42,8 @@ from ..core.model import (
 )
 from ..core.speedup import Amdahl, PowerLaw, Roofline, Speedup, Table
 from ..errors import ConfigError
-from .workload import RIGID, Trajectory, Turn, Workload
+from .models import served_model
+from .workload import RIGID, ServedModel, Trajectory, Turn, Workload
 
 FIELDS = (
     "task",
@@ -54,7 +59,10 @@ FIELDS = (
     "resizable",
     "timeout_s",
     "environment_mib",
+    "weights_gb",
 )
+CALL = "gpu:"
+DEFAULT_WEIGHTS_GB = 60.0
 CURVES = ("roofline", "amdahl", "power", "table")
 MOST_UNITS = 4096  # a wider range is surely a slip, and would be spelled out in memory
 
@@ -70,17 +78,24 @@ def read_trace(lines: Iterable[str], *, name: str) -> Workload:
         ConfigError: a line is wrong; the message has its number, the field, the value and the mend.
     """
     rows: dict[tuple[str, str], _Rows] = {}
+    models: dict[str, ServedModel] = {}
     for number, text in enumerate(lines, start=1):
         if not text.strip():
             continue
         try:
             line = _parse(text)
             rows.setdefault((line.task, line.trajectory), _Rows(line)).add(line)
+            if line.model is not None:
+                _check_same(models.setdefault(line.model.service.name, line.model), line.model)
         except (TypeError, ValueError) as error:
             raise ConfigError(f"{name}, line {number}: {error}") from None
     if not rows:
         raise ConfigError(f"{name}: it holds no actions; a trace has one JSON object a line")
-    return Workload(name=name, trajectories=tuple(each.trajectory() for each in rows.values()))
+    return Workload(
+        name=name,
+        trajectories=tuple(each.trajectory() for each in rows.values()),
+        models=tuple(models.values()),
+    )
 
 
 def write_trace(workload: Workload) -> Iterator[str]:
@@ -89,9 +104,13 @@ def write_trace(workload: Workload) -> Iterator[str]:
     Raises:
         ValueError: an action allows two amounts that are no neighbours, which no line can say.
     """
+    weights = {model.service.name: model.gigabytes for model in workload.models}
     for trajectory in workload.trajectories:
         for seq, turn in enumerate(trajectory.turns):
-            yield json.dumps(_line_of(trajectory, seq, turn)) + "\n"
+            line = _line_of(trajectory, seq, turn)
+            if turn.action.service is not None:
+                line["weights_gb"] = weights[turn.action.service]
+            yield json.dumps(line) + "\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +121,7 @@ class _Line:
     start_s: float
     turn: Turn
     environment_mib: int | None
+    model: ServedModel | None
 
 
 @dataclass(slots=True)
@@ -161,22 +181,24 @@ def _parse(text: str) -> _Line:
         if key not in FIELDS:
             raise ValueError(f"{key!r} is not a field{_nearest(key, FIELDS)}")
     resource = _text(row, "resource", default=CPU)
-    if resource != CPU:
-        raise ValueError(f"resource={resource!r}: only 'cpu' can be simulated")
+    service = resource.removeprefix(CALL) if resource.startswith(CALL) else None
+    if resource != CPU and not service:
+        raise ValueError(f"resource={resource!r}: give 'cpu' or 'gpu:SERVICE'")
     speedup = _speedup(row["speedup"]) if row.get("speedup") is not None else None
-    units = _units(row.get("units", 1))
+    units = _units(row.get("units", 1), pair_is_range=service is None)
     resizable = row.get("resizable", True)
     if not isinstance(resizable, bool):
         raise TypeError(f"resizable={resizable!r}: give true or false")
     task, trajectory = _text(row, "task", default="default"), _text(row, "trajectory")
-    elastic = speedup is not None and len(units) > 1
+    elastic = speedup is not None and len(units) > 1 and service is None
     action = Action(
         id=ActionId(""),  # named when its place in the trajectory is known
         task=TaskId(task),
         trajectory=TrajectoryId(trajectory),
         kind=_text(row, "kind", default="default"),
-        needs={} if elastic else {CPU: units[0] * MILLI},
+        needs={} if elastic or service else {CPU: units[0] * MILLI},
         elastic=Elastic(units=units, speedup=speedup, resizable=resizable) if elastic else None,
+        service=service,
         timeout_s=_seconds(row, "timeout_s", default=None),
     )
     turn = Turn(
@@ -185,6 +207,7 @@ def _parse(text: str) -> _Line:
         work_s=_required_seconds(row, "work_s"),
         speedup=speedup or RIGID,
         units=units[0],
+        degrees=units if service else (),
     )
     return _Line(
         task=task,
@@ -193,11 +216,29 @@ def _parse(text: str) -> _Line:
         start_s=_seconds(row, "start_s", default=0.0) or 0.0,
         turn=turn,
         environment_mib=_whole(row, "environment_mib"),
+        model=_model(row, service, units, speedup or RIGID) if service else None,
     )
 
 
-def _units(value: Any) -> tuple[int, ...]:
-    """Two ascending numbers are a range; more, or one, are the allowed amounts themselves."""
+def _check_same(known: ServedModel, model: ServedModel) -> None:
+    if known != model:
+        raise ValueError(
+            f"resource='gpu:{model.service.name}': units, speedup and weights_gb differ from those "
+            f"of an earlier line; a service has one set of them"
+        )
+
+
+def _model(
+    row: Mapping[str, Any], service: str, units: Sequence[int], speedup: Speedup
+) -> ServedModel:
+    weights_gb = _number(row.get("weights_gb", DEFAULT_WEIGHTS_GB))
+    if not weights_gb >= 0:
+        raise ValueError(f"weights_gb={weights_gb!r}: give gigabytes, at least 0")
+    return served_model(service, degrees=units, speedup=speedup, weights_gb=weights_gb)
+
+
+def _units(value: Any, *, pair_is_range: bool) -> tuple[int, ...]:
+    """One number, or more than two, are the allowed amounts themselves; two may be a range."""
     given = value if isinstance(value, list) else [value]
     whole = all(isinstance(u, int) and not isinstance(u, bool) for u in given)
     if not given or not whole or given != sorted(set(given)) or given[0] < 1:
@@ -206,7 +247,9 @@ def _units(value: Any) -> tuple[int, ...]:
         )
     if given[-1] > MOST_UNITS:
         raise ValueError(f"units={value!r}: at most {MOST_UNITS} units can be simulated")
-    return tuple(range(given[0], given[1] + 1)) if len(given) == 2 else tuple(given)
+    if pair_is_range and len(given) == 2:
+        return tuple(range(given[0], given[1] + 1))
+    return tuple(given)
 
 
 def _speedup(value: Any) -> Speedup:
@@ -287,7 +330,8 @@ def _line_of(trajectory: Trajectory, seq: int, turn: Turn) -> dict[str, Any]:
     }
     if seq == 0:
         line["start_s"] = trajectory.start_s
-    line |= {"think_s": turn.think_s, "resource": CPU, "units": _units_of(turn)}
+    resource = CPU if action.service is None else f"{CALL}{action.service}"
+    line |= {"think_s": turn.think_s, "resource": resource, "units": _units_of(turn)}
     line["work_s"] = turn.work_s
     if turn.speedup != RIGID or action.elastic is not None:
         line["speedup"] = _curve_of(turn.speedup)
@@ -302,6 +346,8 @@ def _line_of(trajectory: Trajectory, seq: int, turn: Turn) -> dict[str, Any]:
 
 def _units_of(turn: Turn) -> int | list[int]:
     units = turn.allowed_units()
+    if turn.degrees:
+        return list(units)
     if len(units) == 1:
         return units[0]
     if units == tuple(range(units[0], units[-1] + 1)):

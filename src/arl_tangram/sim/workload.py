@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..core.model import (
@@ -95,6 +96,25 @@ class Workload:
         return {turn.action.id: turn.work_s for turn in self.turns()}
 
 
+def together(workloads: Sequence[Workload]) -> Workload:
+    """Several workloads as one step, on the same resources.
+
+    Raises:
+        ValueError: two of them have a service of the same name, or an action of the same id.
+    """
+    names = Counter(model.service.name for workload in workloads for model in workload.models)
+    ids = Counter(str(turn.action.id) for workload in workloads for turn in workload.turns())
+    for what, found in (("service", names), ("action", ids)):
+        for name, times in found.most_common(1):
+            if times > 1:
+                raise ValueError(f"{what} {name!r} is in two of the workloads")
+    return Workload(
+        name="+".join(workload.name for workload in workloads),
+        trajectories=tuple(t for workload in workloads for t in workload.trajectories),
+        models=tuple(model for workload in workloads for model in workload.models),
+    )
+
+
 def as_static(workload: Workload, *, cores: int = 3) -> Workload:
     """The same workload with a container per trajectory that owns its cores for life.
 
@@ -113,7 +133,10 @@ def as_static(workload: Workload, *, cores: int = 3) -> Workload:
 
 
 def _needs_cores(trajectory: Trajectory) -> bool:
-    return any(turn.action.service is None for turn in trajectory.turns)
+    if trajectory.environment is not None:
+        return True
+    actions = [turn.action for turn in trajectory.turns]
+    return any(a.needs.get(CPU) or (a.elastic and a.elastic.resource == CPU) for a in actions)
 
 
 def _with_own_cores(trajectory: Trajectory, *, cores: int) -> Trajectory:

@@ -40,9 +40,7 @@ def gpu_node(
 ) -> Node:
     """A machine with GPUs."""
     capacity = bundle(cpu=cpu, memory=memory)
-    return Node(
-        id=NodeId(name), capacity=capacity, gpus=gpus, gpu_mib=gpu_mib, gpu_model=model
-    )
+    return Node(id=NodeId(name), capacity=capacity, gpus=gpus, gpu_mib=gpu_mib, gpu_model=model)
 
 
 def service(

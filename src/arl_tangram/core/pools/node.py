@@ -28,9 +28,7 @@ class NodePool:
         """Whether the bundle would fit if the node were empty."""
         return all(amount <= self.capacity.get(name, 0) for name, amount in bundle.items())
 
-    def take(
-        self, bundle: Bundle, *, units: int = 0, devices: tuple[int, ...] = ()
-    ) -> Grant:
+    def take(self, bundle: Bundle, *, units: int = 0, devices: tuple[int, ...] = ()) -> Grant:
         """Hold what the bundle has of this node's own resources; it must fit."""
         cores: tuple[int, ...] = ()
         for name, amount in bundle.items():
@@ -62,6 +60,4 @@ class NodePool:
             spare = self.cpu.surplus_of(cores, -more)
             self.cpu.give_back(-more * MILLI, spare)
             cores = tuple(core for core in cores if core not in spare)
-        return Grant(
-            amounts=bundle, units=units, cores=(*cores, *part), devices=grant.devices
-        )
+        return Grant(amounts=bundle, units=units, cores=(*cores, *part), devices=grant.devices)
