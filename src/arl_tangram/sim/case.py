@@ -18,10 +18,11 @@ from ..policies.registry import policy_named
 from .bounds import Bounds, bounds_of
 from .catalogue import workload_named
 from .cluster import DEFAULT_MEMORY_MIB, cluster, gpu_nodes
-from .engine import Observer, Run, simulate
+from .engine import Observer, simulate
 from .measure import Measures, measure
 from .pinned import with_pinned_services
 from .restores import DEFAULT_HOST_GB_PER_S
+from .run import Run
 from .workload import Workload, as_static
 
 STATIC = "static"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, assert_never
 
@@ -39,10 +39,8 @@ from ..core.model import (
     MILLI,
     ActionId,
     EnvironmentId,
-    InstanceId,
     Lease,
     Node,
-    NodeId,
     Outcome,
     Seconds,
     TaskId,
@@ -50,7 +48,8 @@ from ..core.model import (
 from .cluster import cores_of, gpus_of
 from .execution import Execution
 from .level import Level
-from .restores import DEFAULT_HOST_GB_PER_S, Host, Restore
+from .restores import DEFAULT_HOST_GB_PER_S, Restore, Restores
+from .run import ActionRecord, Run
 from .workload import Trajectory, Turn, Workload
 
 Observer = Callable[[Event, Sequence[Command]], None]
@@ -61,64 +60,6 @@ class Steps(Protocol):
 
     def handle(self, event: Event) -> list[Command]:
         """Take a fact in, give orders out."""
-
-
-@dataclass(slots=True, kw_only=True)
-class ActionRecord:
-    """What became of one action; times on the simulation's clock, in seconds.
-
-    Attributes:
-        started_at: when its last attempt started; None if it never ran.
-        overhead_s: how much of its wait its environment was being opened, or the instance that
-            served it restored.
-    """
-
-    id: ActionId
-    kind: str
-    submitted_at: Seconds
-    started_at: Seconds | None = None
-    ended_at: Seconds | None = None
-    outcome: Outcome | None = None
-    overhead_s: Seconds = 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """A simulated step.
-
-    Attributes:
-        actions: in order of submission.
-        trajectories: how many there were.
-        aborted: trajectories whose environment or action could never be placed.
-        step_s: from the first arrival to the end of the last trajectory.
-        cores: the size of the cluster.
-        held: units held by running actions, or owned by environments.
-        used: units that were at work; what is held and idle, or beyond what a curve can use, is not.
-        units_used_s: unit-seconds of work and start-up that were done.
-        gpus: how many the cluster has.
-        gpus_held: devices of the instances that answered a call.
-        gpus_used: devices that were at work; what a curve cannot use is not.
-        gpus_used_s: the same over time.
-        restores: how many instances were restored.
-        ends: when the last trajectory of each task ended, from the first arrival of all.
-        events: how many events the kernel handled.
-    """
-
-    actions: Sequence[ActionRecord]
-    trajectories: int
-    aborted: int
-    step_s: Seconds
-    cores: int
-    held: Level
-    used: Level
-    units_used_s: Seconds
-    gpus: int
-    gpus_held: Level
-    gpus_used: Level
-    gpus_used_s: Seconds
-    restores: int
-    ends: Mapping[TaskId, Seconds]
-    events: int
 
 
 def simulate(
@@ -197,9 +138,7 @@ class _Simulation:
     gpus_held: Level = field(default_factory=Level)
     gpus_used: Level = field(default_factory=Level)
     gpus_used_s: Seconds = 0.0
-    hosts: dict[NodeId, Host] = field(default_factory=dict)
-    restoring: dict[InstanceId, Restore] = field(default_factory=dict)
-    restored: dict[InstanceId, tuple[Seconds, Seconds]] = field(default_factory=dict)
+    restores: Restores = field(init=False)
     ends: dict[TaskId, Seconds] = field(default_factory=dict)
     aborted: int = 0
     first_at: Seconds = 0.0
@@ -207,10 +146,10 @@ class _Simulation:
     open_rollouts: int = 0
 
     def run(self) -> Run:
+        self.restores = Restores(self.workload.models, host_gb_per_s=self.host_gb_per_s)
         self.first_at = min((t.start_s for t in self.workload.trajectories), default=0.0)
         for node in self.nodes:
             self._schedule(NodeJoined(at=min(self.first_at, 0.0), node=node))
-            self.hosts[node.id] = Host(self.host_gb_per_s)
         for model in self.workload.models:
             self._schedule(ServiceDeclared(at=min(self.first_at, 0.0), service=model.service))
         for trajectory in self.workload.trajectories:
@@ -236,7 +175,7 @@ class _Simulation:
             gpus_held=self.gpus_held,
             gpus_used=self.gpus_used,
             gpus_used_s=self.gpus_used_s,
-            restores=len(self.restored),
+            restores=self.restores.count,
             ends={task: at - self.first_at for task, at in self.ends.items()},
             events=self.handled,
         )
@@ -312,7 +251,7 @@ class _Simulation:
             restore = pending.subject
             if not isinstance(restore, Restore) or restore.version != pending.version:
                 return
-            self._restored(restore, now)
+            self._foresee_restores(self.restores.end(restore, now=now))
         elif isinstance(event, Woke):
             if pending is not self.wake:
                 return
@@ -361,7 +300,7 @@ class _Simulation:
                 # Still known by its trajectory, but not to be closed any more.
                 self._abort(self.by_environment.pop(gone), now=now)
             case RestoreService():
-                self._restore(command, now)
+                self._foresee_restores(self.restores.begin(command, now=now))
             case EvictService(instance=instance):
                 # Devices are freed at once: what it takes is in the fixed part of a restore.
                 self._schedule(ServiceEvicted(at=now, instance=instance))
@@ -383,25 +322,11 @@ class _Simulation:
             self.held.add(lease.grant.cpu_milli / MILLI, now)
             self.used.add(execution.speed, now)
         else:
-            began_at, ready_at = self.restored.get(lease.instance, (now, now))
-            waited_from = max(record.submitted_at, began_at)
-            record.overhead_s = max(ready_at - waited_from, 0.0)
+            began_at, ready_at = self.restores.spans[lease.instance]
+            record.overhead_s = max(ready_at - max(record.submitted_at, began_at), 0.0)
             self.gpus_held.add(float(execution.units), now)
             self.gpus_used.add(execution.speed, now)
         self._foresee(execution)
-
-    def _restore(self, command: RestoreService, now: Seconds) -> None:
-        model = next(m for m in self.workload.models if m.service.name == command.service.name)
-        restore = Restore(command, model, now=now)
-        self.restoring[command.instance] = restore
-        self.restored[command.instance] = (now, now)
-        self._foresee_restores(self.hosts[command.node].begin(restore, now=now))
-
-    def _restored(self, restore: Restore, now: Seconds) -> None:
-        command = restore.command
-        del self.restoring[command.instance]
-        self.restored[command.instance] = (self.restored[command.instance][0], now)
-        self._foresee_restores(self.hosts[command.node].end(restore, now=now))
 
     def _foresee_restores(self, restores: Sequence[Restore]) -> None:
         for restore in restores:

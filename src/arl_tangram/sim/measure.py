@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 
 from ..core.model import Seconds
-from .engine import Run
+from .run import Run
 
 Curve = tuple[tuple[float, float], ...]
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable
+from functools import partial
+
 from ..core.commands import RestoreService
-from ..core.model import Seconds
+from ..core.model import InstanceId, NodeId, Seconds
 from .workload import ServedModel
 
 DEFAULT_HOST_GB_PER_S = 100.0
@@ -75,3 +79,33 @@ class Host:
         for restore in self._restores:
             restore.slow_down(share, now=now)
         return list(self._restores)
+
+
+class Restores:
+    """All restores of a step, by node.
+
+    Attributes:
+        spans: when each instance began to be restored, and when it was ready.
+    """
+
+    def __init__(self, models: Iterable[ServedModel], *, host_gb_per_s: float) -> None:
+        self.spans: dict[InstanceId, tuple[Seconds, Seconds]] = {}
+        self._models = {model.service.name: model for model in models}
+        self._hosts: dict[NodeId, Host] = defaultdict(partial(Host, host_gb_per_s))
+
+    @property
+    def count(self) -> int:
+        """How many there were."""
+        return len(self.spans)
+
+    def begin(self, command: RestoreService, *, now: Seconds) -> list[Restore]:
+        """Let one begin; returns those whose ends are to be foreseen anew."""
+        self.spans[command.instance] = (now, now)
+        restore = Restore(command, self._models[command.service.name], now=now)
+        return self._hosts[command.node].begin(restore, now=now)
+
+    def end(self, restore: Restore, *, now: Seconds) -> list[Restore]:
+        """One is done; returns those whose ends are to be foreseen anew."""
+        command = restore.command
+        self.spans[command.instance] = (self.spans[command.instance][0], now)
+        return self._hosts[command.node].end(restore, now=now)
