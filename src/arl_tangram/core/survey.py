@@ -16,7 +16,7 @@ from .waits import total_act
 from .worth import HORIZON_S, Eviction, absence, quickest
 
 #: A busy instance whose service has more calls waiting stays for so many times its restore time.
-PAY_OFF = 3.0
+PAY_OFF = 6.0
 
 FreeIn = Callable[[Instance], Sequence[Seconds]]
 
