@@ -499,3 +499,94 @@ def test_commands_are_what_a_driver_is_to_do() -> None:
     assert EvictService("teacher", "teacher#1", "g0") in commands  # type: ignore[arg-type]
     served.settle()
     assert Resolve("a", Outcome.SUCCEEDED) in served.exit("a")  # type: ignore[arg-type]
+
+
+def test_an_idle_instance_leaves_with_its_copy_for_an_environment_that_needs_its_memory() -> None:
+    served = Served(gpu_node(gpus=1, memory=1000))
+    served.up(service("teacher", host_mib=600))
+
+    commands = served.request(environment("e", memory=900))
+
+    assert [("teacher", True)] == evictions(commands)
+    assert {"e": "g0"} == opening(served.evicted(served.leaving()[0]))
+
+
+def test_a_copy_in_use_is_not_forgotten() -> None:
+    served = Served(gpu_node(gpus=1, memory=1000))
+    served.up(service("teacher", host_mib=600))
+    served.submit(call("a", "teacher"))
+
+    assert [] == evictions(served.request(environment("e", memory=900)))
+    assert [("teacher", True)] == evictions(served.exit("a"))
+
+
+def test_a_pinned_instance_is_placed_although_others_wait() -> None:
+    served = Served(gpu_node(gpus=1))
+    served.declare(service("first"))
+    served.submit(call("a", "first"))
+    served.join(gpu_node("g1", gpus=1, model="b"))
+
+    commands = served.declare(service("pinned", model="b", pinned=(1,)))
+
+    assert ("pinned", (0,), True) in restores(commands)
+
+
+def test_a_pinned_instance_that_failed_comes_again_after_a_rest() -> None:
+    served = Served(gpu_node(gpus=1))
+    served.declare(service("pinned", pinned=(1,)))
+
+    assert [] == restores(served.failed(served.coming()[0]))
+
+    served.now = served.ledger.wake_at or 0.0
+    assert [("pinned", (0,), True)] == restores(served.wake())
+
+
+def test_a_lease_of_devices_that_waited_for_a_node_gets_them_when_one_joins() -> None:
+    served = Served()
+    served.submit(action("a", gpu=2))
+
+    assert ["a"] == started(served.join(gpu_node(gpus=4)))
+    assert (0, 1) == served.lease("a").grant.devices
+
+
+def test_a_lease_of_more_than_a_cell_is_refused() -> None:
+    served = Served(gpu_node(gpus=8), gpu_node("g1", gpus=8))
+
+    served.submit(action("a", gpu=9))
+
+    assert "needs 9 GPUs in one cell, and a cell has at most 8" in reason(served, "a")
+
+
+def test_a_resize_of_a_lease_keeps_its_devices() -> None:
+    served = Served(gpu_node(gpus=1, cpu=4))
+    served.submit(action("a", gpu=1, units=(1, 2, 4)))
+    served.submit(action("b", cpu=1))
+    served.exit("b")
+
+    assert (0,) == served.lease("a").grant.devices
+    assert served.lease("a").instance is not None
+    served.exit("a")
+    assert [None] == served.kernel._cluster.nodes["g0"].pool.gpus.owners  # type: ignore[index]
+
+
+def test_a_call_with_an_instance_but_without_cores_says_so() -> None:
+    served = Served(gpu_node(gpus=1, cpu=2))
+    served.up(service("judge"))
+    served.submit(action("cpu", cpu=2))
+    served.submit(call("a", "judge", needs={"cpu": 1000}))
+
+    waits_for = served.kernel.explain("a").waits_for  # type: ignore[arg-type]
+    assert "1 cores on g0, 0 free, beside an instance of judge" == waits_for
+
+
+def test_cores_are_kept_for_a_call_that_has_waited_long() -> None:
+    served = Served(gpu_node(gpus=1, cpu=2), patience_s=1.0)
+    served.up(service("judge"))
+    served.submit(action("c0", cpu=1))
+    served.submit(action("c1", cpu=1))
+    served.submit(call("a", "judge", needs={"cpu": 2000}))
+    served.wait(2.0)
+    served.submit(action("c2", cpu=1))
+
+    assert [] == started(served.exit("c0"))
+    assert ["a"] == started(served.exit("c1"))

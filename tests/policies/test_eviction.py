@@ -102,5 +102,6 @@ def test_absence_is_short_while_another_instance_is_there_or_to_come() -> None:
 def test_evictions_have_names() -> None:
     assert isinstance(eviction_named("cost"), Cost)
     assert isinstance(eviction_named("lru"), Lru)
-    with pytest.raises(ConfigError, match="eviction='fifo': use one of cost, lru"):
+    assert [True, False] == [eviction_named(name).anticipates for name in ("lru", "on-demand")]
+    with pytest.raises(ConfigError, match="eviction='fifo': use one of cost, lru, on-demand"):
         eviction_named("fifo")

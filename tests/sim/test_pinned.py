@@ -7,7 +7,7 @@ import pytest
 from arl_tangram.errors import ConfigError
 from arl_tangram.sim.cluster import gpu_nodes
 from arl_tangram.sim.mopd import mopd
-from arl_tangram.sim.pinned import best_widths, with_pinned_services
+from arl_tangram.sim.pinned import best_widths, same_width, with_pinned_services
 
 SMALL = mopd(batch=300)
 
@@ -40,3 +40,10 @@ def test_every_service_is_pinned_and_nothing_else_changes() -> None:
 def test_too_few_devices_for_one_instance_each_are_told() -> None:
     with pytest.raises(ConfigError, match=r"9 services takes at least 9 GPUs, and there are 8"):
         best_widths(SMALL, gpu_nodes("8"))
+
+
+@pytest.mark.parametrize(("gpus", "width"), [("8+8+1", 1), ("2x8+2", 2), ("4x8+3", 2), ("5x8", 4)])
+def test_one_width_for_all_is_the_widest_that_fits(gpus: str, width: int) -> None:
+    assert {width} == set(same_width(SMALL, gpu_nodes(gpus)).values())
+    pinned = with_pinned_services(SMALL, gpu_nodes(gpus), same=True)
+    assert {(width,)} == {model.service.pinned for model in pinned.models}

@@ -74,7 +74,7 @@ def simulate(
         EvictionName | None,
         typer.Option(
             help="Which instances of services make room for others; belady is told the future.",
-            show_default="cost, under tangram lru",
+            show_default="cost; under tangram on-demand",
         ),
     ] = None,
     batch: Annotated[

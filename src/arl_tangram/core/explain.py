@@ -5,10 +5,10 @@ from __future__ import annotations
 from .cluster import Cluster, NodeState
 from .entries import Entry, EnvironmentEntry
 from .instances import InstancePhase
-from .model import CPU, GPU, MILLI, Explanation
+from .model import CPU, GPU, MILLI, Bundle, Explanation
 from .phases import EnvironmentPhase, Phase
 from .queue import Queue
-from .services import ServiceState
+from .services import ServiceState, own_needs
 
 #: How many of those before it are named.
 NAMED = 10
@@ -97,6 +97,11 @@ def _served(cluster: Cluster, entry: Entry, state: ServiceState) -> str:
             f"an instance of {state.name} that is being {what} on {first.node}, "
             f"to be ready in about {in_s:.1f} s"
         )
+    for instance in staying:
+        if len(instance.calls) < state.service.slots:
+            node = cluster.nodes[instance.node]
+            if missing := _short(node, own_needs(entry.least)):
+                return f"{missing}, beside an instance of {state.name}"
     if staying:
         return f"one of {len(staying)} instances of {state.name} to be free for it"
     if state.resting(cluster.now):
@@ -109,15 +114,17 @@ def _served(cluster: Cluster, entry: Entry, state: ServiceState) -> str:
 
 
 def _lacks(cluster: Cluster, entry: Entry, node: NodeState) -> str:
-    if missing := _tokens(cluster, entry):
-        return missing
-    draft = cluster.draft(node)
-    if draft.take(entry.least):
+    return _tokens(cluster, entry) or _short(node, entry.own)
+
+
+def _short(node: NodeState, needs: Bundle) -> str:
+    """What a node has too little of; empty if it has all of it."""
+    if node.pool.draft().take(needs):
         return ""
-    for name, amount in entry.least.items():
+    for name, amount in needs.items():
         have = node.pool.cpu.free_milli if name == CPU else node.pool.counts.get(name, 0)
         if amount > have:
             if name == CPU:
                 return f"{amount / MILLI:g} cores on {node.id}, {have / MILLI:g} free"
             return f"{amount} of {name} on {node.id}, {have} free"
-    return f"{entry.least[CPU] / MILLI:g} cores on {node.id} in one piece"
+    return f"{needs[CPU] / MILLI:g} cores on {node.id} in one piece"

@@ -81,8 +81,7 @@ class Hosting:
             owners = self._owners(instance)
             for owner in owners:
                 if owner.idle:
-                    owner.step(InstancePhase.EVICTING)
-                    self._cluster.out.append(EvictService(owner.service, owner.id, owner.node))
+                    self._evict(owner)
             if not owners:
                 self._begin(instance)
             elif self._is_needless(instance) and not any(
@@ -148,23 +147,42 @@ class Hosting:
         return self._cluster.nodes[instance.node]
 
     def make_room(self, node: NodeState, mib: int) -> bool:
-        """Forget copies that nobody uses, the least recently used first; False if that is no use."""
-        coming = sum(copy.mib for where, copy in self._forgetting.values() if where is node)
+        """Forget copies, the least recently used first; False if that would not be enough.
+
+        First those that nobody uses, then those of idle instances, which leave their devices.
+        """
+        coming = sum(copy.mib for copy in node.copies if copy.leaving)
         coming += node.pool.counts.get(MEMORY, 0)
-        unused = [
-            copy for copy in node.copies if copy.mib and not copy.used_by and not copy.leaving
-        ]
-        if coming + sum(copy.mib for copy in unused) < mib:
-            return False
-        for copy in unused:
+        chosen: list[HostCopy] = []
+        for copy in sorted(node.copies, key=lambda copy: bool(copy.used_by)):
             if coming >= mib:
                 break
+            if copy.mib and not copy.leaving and self._may_go(copy):
+                chosen.append(copy)
+                coming += copy.mib
+        if coming < mib:
+            return False
+        for copy in chosen:
             copy.leaving = True
-            coming += copy.mib
-            self._forgetting[copy.instance] = (node, copy)
-            out = EvictService(copy.service, copy.instance, node.id, forget=True)
-            self._cluster.out.append(out)
+            if not copy.used_by:
+                self._forgetting[copy.instance] = (node, copy)
+                out = EvictService(copy.service, copy.instance, node.id, forget=True)
+                self._cluster.out.append(out)
+            for name in copy.used_by:
+                self._evict(self._cluster.instances[name], forget=True)
         return True
+
+    def _may_go(self, copy: HostCopy) -> bool:
+        """Whether nobody is restored from a copy, and all that were are idle."""
+        users = [self._cluster.instances[name] for name in copy.used_by]
+        pinned = self._cluster.services[copy.service].pinned
+        return not users or (not pinned and all(i.idle and not i.claimed for i in users))
+
+    def _evict(self, instance: Instance, *, forget: bool = False) -> None:
+        instance.step(InstancePhase.EVICTING)
+        instance.forget = forget
+        out = EvictService(instance.service, instance.id, instance.node, forget)
+        self._cluster.out.append(out)
 
     def _is_needless(self, instance: Instance) -> bool:
         """Whether all who waited for it were answered elsewhere."""

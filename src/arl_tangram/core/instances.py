@@ -46,6 +46,7 @@ class Instance:
             further calls.
         called_for: whether it is to come because calls wait for it.
         needs: what is kept on its node, until it goes there, for the call that it is for.
+        forget: whether its host copy goes with it.
         cold: whether its node had no copy of it when it began.
         crowd: instances that were being restored on its node when it began.
         began_at: when its restore began.
@@ -63,6 +64,7 @@ class Instance:
     claimed: bool = False
     called_for: bool = True
     needs: Bundle = field(default_factory=dict)
+    forget: bool = False
     cold: bool = False
     crowd: int = 0
     began_at: Seconds = 0.0

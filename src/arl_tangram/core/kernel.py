@@ -226,7 +226,7 @@ class Kernel:
     def _refusal(self, action: Action, service: ServiceState | None) -> tuple[Outcome | None, str]:
         cluster = self._cluster
         held, node = NOTHING, None
-        if action.service is not None or service is not None:
+        if self._serving.concerns(action):
             if why := self._serving.why_not(action, service, least_of(action)):
                 return Outcome.REJECTED, f"it can never run: {why}"
             if service is not None and service.quarantined and service.resting(cluster.now):

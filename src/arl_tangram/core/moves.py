@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from .cluster import Cluster, NodeState
 from .deployment import Deployment, Seat, cost_of, deploy, seats_of
 from .estimates import Estimates
 from .instances import Instance, InstancePhase
-from .model import Bundle, Degree, InstanceId, Seconds
+from .model import Bundle, Degree, Seconds
 from .pools.gpu import Cell
 from .services import ServiceState
 from .survey import Place, Survey
 from .waits import total_act
-from .worth import HORIZON_S, Eviction, cost
+from .worth import HORIZON_S, Eviction, absence, cost
 
 #: An instance must be expected to save at least this much for calls that wait.
 LEAST_SAVING_S = 0.05
@@ -135,7 +135,7 @@ class Moves:
             gain = cost(state, speeds, now=now) - cost(
                 state, _fastest_first(speeds, slots), now=now
             )
-            if gain < MARGIN * self._survey(drain=False).harm(owners):
+            if gain < MARGIN * self._price(owners):
                 continue
             if gain / degree.gpus > best_worth:
                 best_worth = gain / degree.gpus
@@ -163,16 +163,20 @@ class Moves:
             self._target = found
             self.changed()
 
-    def _surplus(self) -> set[InstanceId]:
-        """Instances that the deployment aimed at has no use for, where it has others."""
-        kept = {seat.instance for seat in self._seats()}
-        return {
-            instance.id
-            for name, widths in self._target.items()
-            if widths
-            for instance in self._cluster.services[name].instances.values()
-            if instance.id not in kept
-        }
+    def _price(self, owners: Mapping[str, list[Instance]]) -> float:
+        """What those lose in a second who leave so that the deployment aimed at is reached.
+
+        A service that has a seat elsewhere is only away until it is restored there.
+        """
+        price = 0.0
+        now = self._cluster.now
+        for name, went in owners.items():
+            state = self._cluster.services[name]
+            loss = self._eviction.loss(state, went, now=now)
+            if self._target.get(name):
+                loss = min(loss, absence(state, went, now=now) / HORIZON_S)
+            price += loss
+        return price
 
     def free_in(self, instance: Instance) -> list[Seconds]:
         """In how many seconds each slot of an instance is expected to be free."""
@@ -259,7 +263,6 @@ class Moves:
                 self._eviction,
                 self._estimates,
                 self.free_in,
-                surplus=self._surplus(),
                 drain=drain,
             )
         return self._surveys[drain]

@@ -116,6 +116,7 @@ class Planning:
             node=lease.node,
             grant=grant,
             environment=lease.environment,
+            instance=lease.instance,
         )
         self._cluster.out.append(Resize(entry.lease))
 

@@ -67,7 +67,13 @@ class Serving:
         self._changed()
 
     def joined(self) -> None:
-        """A node has come."""
+        """A node has come; leases of devices that waited for any are calls from now on."""
+        cluster = self._cluster
+        for entry in [e for e in cluster.anywhere if GPU in e.least]:
+            if (state := self.route(entry.action)) is not None:
+                cluster.dequeue(entry)
+                entry.served_by = state.name
+                cluster.enqueue(entry)
         self._changed()
 
     def lost(self, node: NodeState) -> None:
@@ -87,7 +93,7 @@ class Serving:
         if self._hosting.forgotten(instance_id) or instance is None:
             return
         if instance.phase is InstancePhase.EVICTING:
-            self._hosting.remove(instance)
+            self._hosting.remove(instance, with_copy=instance.forget)
 
     def failed(self, instance_id: InstanceId, reason: str) -> None:
         """An instance died, or could not come or go; its devices are free."""
@@ -96,7 +102,8 @@ class Serving:
         if (instance := cluster.instances.get(instance_id)) is None:
             return
         state = cluster.services[instance.service]
-        self._hosting.remove(instance, with_copy=not state.service.movable or instance.cold)
+        dependent = not state.service.movable or instance.cold or instance.forget
+        self._hosting.remove(instance, with_copy=dependent)
         state.failures += 1
         state.last_failure = reason
         state.rest_until = cluster.now + min(RETRY_S * 2.0 ** (state.failures - 1), LONGEST_RETRY_S)
@@ -120,6 +127,13 @@ class Serving:
 
     # -- calls ----------------------------------------------------------------
 
+    def concerns(self, action: Action) -> bool:
+        """Whether an action is a call, or a lease of devices that nodes number one by one."""
+        if action.service is not None:
+            return True
+        nodes = self._cluster.nodes.values()
+        return bool(action.needs.get(GPU)) and any(node.pool.gpus.owners for node in nodes)
+
     def route(self, action: Action) -> ServiceState | None:
         """The service that answers an action; None if none is to, or none has that name.
 
@@ -130,10 +144,8 @@ class Serving:
         if action.service is not None:
             return cluster.services.get(action.service)
         gpus = action.needs.get(GPU, 0)
-        if not gpus or not any(node.pool.gpus.owners for node in cluster.nodes.values()):
-            return None
-        width = next((w for w in WIDTHS if w >= gpus), 0)
-        if not width:
+        width = next((w for w in WIDTHS if w >= gpus), None)
+        if width is None or not self.concerns(action):
             return None
         name = f"{GPU}:{width}"
         if (state := cluster.services.get(name)) is None:
@@ -153,6 +165,8 @@ class Serving:
 
     def why_not(self, action: Action, state: ServiceState | None, needs: Bundle) -> str:
         """Why a call can never be answered; empty if it can be."""
+        if state is None and action.service is None:
+            return f"it needs {needs[GPU]} GPUs in one cell, and a cell has at most {WIDTHS[-1]}"
         if state is None:
             services = self._cluster.services.values()
             known = ", ".join(sorted(s.name for s in services if not s.bare)) or "none"
@@ -183,7 +197,10 @@ class Serving:
         if not cluster.services:
             return
         for state in cluster.services.values():
-            if state.wake_at <= cluster.now or (state.needy and cluster.dirty):
+            if state.wake_at <= cluster.now:
+                state.wake_at = NEVER
+                cluster.stirred[state.name] = None
+            elif state.needy and cluster.dirty:
                 cluster.stirred[state.name] = None
         for _ in range(ROUNDS):
             self._settle_once()
@@ -221,10 +238,10 @@ class Serving:
         waiting = [state for name in looked_at if (state := cluster.services[name]).mixes]
         for state in self._in_order([s for s in waiting if self._is_due(s, freed=freed)]):
             self._consider(state)
+        self._place_pinned()
         if cluster.now >= self._later_at or (hosting.changed and not waiting):
             self._later_at = cluster.now + LATER_S
             hosting.changed = False
-            self._place_pinned()
             self._speculate()
         hosting.advance()
         self._answer()
@@ -232,7 +249,7 @@ class Serving:
     def next_at(self) -> Seconds:
         """When it has to be woken, if nothing else happens before."""
         services = self._cluster.services.values()
-        return min((s.wake_at for s in services if s.calls), default=NEVER)
+        return min((s.wake_at for s in services if s.calls or s.pinned), default=NEVER)
 
     def _answer(self) -> None:
         cluster = self._cluster
@@ -282,9 +299,6 @@ class Serving:
 
     def _consider(self, state: ServiceState) -> None:
         """See whether another instance would help those who wait."""
-        if state.quarantined:
-            state.quarantined = ""
-            state.failures = FAILURES - 1
         cluster = self._cluster
         lines = state.lines.open(cluster.has_tokens)
         if not lines:
@@ -323,7 +337,10 @@ class Serving:
                     return
 
     def _speculate(self) -> None:
+        """Restore what nobody waits for yet, unless somebody waits for the memory of a host."""
         cluster = self._cluster
+        if len(cluster.unplaced):
+            return
         states = [
             state
             for state in cluster.services.values()
@@ -353,7 +370,8 @@ class Serving:
             for instance in state.instances.values():
                 if instance.degree.gpus in missing:
                     missing.remove(instance.degree.gpus)
-            if not missing or state.resting(self._cluster.now):
+            if missing and state.resting(self._cluster.now):
+                state.wake_at = state.rest_until
                 continue
             for gpus in sorted(missing, reverse=True):
                 degree = state.degrees[gpus]

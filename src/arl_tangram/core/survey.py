@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from .cluster import Cluster, NodeState
 from .estimates import Estimates
 from .instances import Instance, InstancePhase
-from .model import MEMORY, Degree, InstanceId, Seconds
+from .model import MEMORY, Degree, Seconds
 from .pools.gpu import Cell
 from .services import ServiceState
 from .waits import total_act
-from .worth import HORIZON_S, Eviction, absence, quickest
+from .worth import HORIZON_S, Eviction, quickest
 
 #: A busy instance whose service has more calls waiting stays for so many times its restore time.
 PAY_OFF = 6.0
@@ -48,8 +47,6 @@ class Survey:
         estimates: how much work calls are.
         eviction: what it costs to take instances off their devices.
         free_in: in how many seconds the slots of an instance are free.
-        surplus: instances not needed where they are: their service has, or is to have, what it
-            needs elsewhere.
         drain: whether busy instances count, which would leave once they are idle.
     """
 
@@ -60,14 +57,12 @@ class Survey:
         estimates: Estimates,
         free_in: FreeIn,
         *,
-        surplus: AbstractSet[InstanceId],
         drain: bool = False,
     ) -> None:
         self._cluster = cluster
         self._eviction = eviction
         self._estimates = estimates
         self._free_in = free_in
-        self._surplus = surplus
         self._drain = drain
         self._places: dict[int, list[Place]] = {}
         self._losses: dict[tuple[str, ...], float] = {}
@@ -146,11 +141,7 @@ class Survey:
     def _loss(self, state: ServiceState, went: list[Instance]) -> float:
         now = self._cluster.now
         loss = self._eviction.loss(state, went, now=now)
-        if state.calls:
-            return loss + self._delay(state, went) / HORIZON_S
-        if all(instance.id in self._surplus for instance in went):
-            return min(loss, absence(state, went, now=now) / HORIZON_S)
-        return loss
+        return loss + self._delay(state, went) / HORIZON_S if state.calls else loss
 
     def _delay(self, state: ServiceState, went: list[Instance]) -> Seconds:
         """How much longer calls take that wait now."""

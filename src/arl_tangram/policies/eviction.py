@@ -11,20 +11,23 @@ from ..core.services import ServiceState
 from ..core.worth import Cost, Eviction, quickest
 from ..errors import ConfigError
 
-NAMES = ("cost", "lru")
+NAMES = ("cost", "lru", "on-demand")
 #: A service that is called this soon again is as good as called already.
 SOONEST_S = 0.1
 
 
 class Lru:
-    """Least recently used, as the paper has it: what was used longest ago makes room first.
+    """Least recently used: what was used longest ago makes room first.
 
     A service that was idle for t seconds is believed to be called once in t seconds from now on.
-    What its absence costs does not depend on the service, and nothing is restored before it is
-    called for.
+    What its absence costs does not depend on the service.
+
+    Args:
+        anticipates: whether instances are restored that nobody waits for yet; the paper's are not.
     """
 
-    anticipates = False
+    def __init__(self, *, anticipates: bool = True) -> None:
+        self.anticipates = anticipates
 
     def loss(self, state: ServiceState, leaving: Sequence[Instance], *, now: Seconds) -> float:
         """One second of waiting for each instance at that rate."""
@@ -57,11 +60,16 @@ class Belady:
 
 
 def eviction_named(name: str) -> Eviction:
-    """A fresh choice. Raises `ConfigError` naming those there are."""
+    """A fresh choice. Raises `ConfigError` naming those there are.
+
+    `on-demand` is `lru` without restores that nobody waits for yet, as in the paper.
+    """
     match name:
         case "cost":
             return Cost()
         case "lru":
             return Lru()
+        case "on-demand":
+            return Lru(anticipates=False)
         case _:
             raise ConfigError(f"eviction={name!r}: use one of {', '.join(NAMES)}")

@@ -28,10 +28,10 @@ from .workload import Workload, as_static
 STATIC = "static"
 TOLD_EVERY = 200
 
-EvictionName = Literal["cost", "lru", "belady"]
+EvictionName = Literal["cost", "lru", "on-demand", "belady"]
 DEFAULT_EVICTION: EvictionName = "cost"
-EVICTIONS: Mapping[str, EvictionName] = {"tangram": "lru"}
-"""What a policy does about services, if that is not the kernel's own way: the paper's is `lru`."""
+EVICTIONS: Mapping[str, EvictionName] = {"tangram": "on-demand"}
+"""What a policy does about services, if that is not the kernel's own way: the paper's has no foresight."""
 EstimatesName = Literal["learned", "oracle"]
 Progress = Callable[[float], None]
 
@@ -49,6 +49,7 @@ class Scenario:
         eviction: which instances of services make room; None means as the policy has it, and
             "belady" is told when each service is called next.
         static_cores: what a container owns under the policy `static`.
+        same_width: whether services have one width under the policy `static`, not each its best.
         open_s: how long it takes to open an environment.
         estimates: what policies know of durations; "oracle" tells them the truth.
     """
@@ -62,6 +63,7 @@ class Scenario:
     eviction: EvictionName | None = None
     node_memory_mib: int = DEFAULT_MEMORY_MIB
     static_cores: int = 3
+    same_width: bool = False
     open_s: Seconds = 0.0
     estimates: EstimatesName = "learned"
 
@@ -112,7 +114,7 @@ class Case:
         )
         if self.policy == STATIC:
             workload = as_static(workload, cores=scenario.static_cores)
-            workload = with_pinned_services(workload, nodes)
+            workload = with_pinned_services(workload, nodes, same=scenario.same_width)
         watching = list(observers)
         if progress is not None:
             watching.append(_counting(workload, progress))

@@ -17,18 +17,20 @@ from .workload import ServedModel, Workload
 PILE_UP_S = 100.0
 
 
-def with_pinned_services(workload: Workload, nodes: Sequence[Node]) -> Workload:
+def with_pinned_services(
+    workload: Workload, nodes: Sequence[Node], *, same: bool = False
+) -> Workload:
     """The same workload with an instance of each service pinned, as wide as there are devices for.
 
-    Its widths are chosen with hindsight, from all calls of the step: devices go, one widening
-    after the other, to where each of them saves the calls most.
+    Widths are chosen with hindsight, from all calls of the step: devices go, one widening after
+    the other, to where each of them saves the calls most. With `same`, all have one width.
 
     Raises:
         ConfigError: there are fewer devices than services.
     """
     if not workload.models:
         return workload
-    widths = best_widths(workload, nodes)
+    widths = same_width(workload, nodes) if same else best_widths(workload, nodes)
     models = tuple(
         replace(model, service=replace(model.service, pinned=(widths[model.service.name],)))
         for model in workload.models
@@ -40,12 +42,7 @@ def best_widths(workload: Workload, nodes: Sequence[Node]) -> dict[str, int]:
     """The width of each service's one instance, by name. Raises `ConfigError` as above."""
     services = {model.service.name: model for model in workload.models}
     chosen = {name: model.service.degrees[0] for name, model in services.items()}
-    if not _fit(nodes, [degree.gpus for degree in chosen.values()]):
-        needed = sum(degree.gpus for degree in chosen.values())
-        raise ConfigError(
-            f"policy='static': one instance of each of {len(chosen)} services takes at least "
-            f"{needed} GPUs, and there are {gpus_of(nodes)}; give more GPUs, or leave static out"
-        )
+    _check(nodes, [degree.gpus for degree in chosen.values()])
     loads = _loads(workload)
     while True:
         steps = [
@@ -59,6 +56,26 @@ def best_widths(workload: Workload, nodes: Sequence[Node]) -> dict[str, int]:
             return {name: degree.gpus for name, degree in chosen.items()}
         _, name, wider = max(steps, key=lambda step: (step[0], step[1]))
         chosen[name] = wider
+
+
+def same_width(workload: Workload, nodes: Sequence[Node]) -> dict[str, int]:
+    """One width for all, the widest that fits. Raises `ConfigError` as above."""
+    least = {model.service.name: model.service.degrees[0].gpus for model in workload.models}
+    _check(nodes, list(least.values()))
+    supported = [{degree.gpus for degree in m.service.degrees} for m in workload.models]
+    for width in sorted(set.intersection(*supported), reverse=True):
+        if _fit(nodes, [width] * len(least)):
+            return dict.fromkeys(least, width)
+    return least
+
+
+def _check(nodes: Sequence[Node], widths: Sequence[int]) -> None:
+    if not _fit(nodes, widths):
+        raise ConfigError(
+            f"policy='static': one instance of each of {len(widths)} services takes at least "
+            f"{sum(widths)} GPUs, and there are {gpus_of(nodes)}; give more GPUs, or leave static "
+            f"out"
+        )
 
 
 def _saved(model: ServedModel, load: tuple[float, Seconds], degree: Degree, wider: Degree) -> float:

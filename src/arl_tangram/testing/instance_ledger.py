@@ -11,18 +11,6 @@ from ..core.model import GPU, Action, ActionId, InstanceId, Lease, Node, NodeId,
 
 
 @dataclass(slots=True, eq=False)
-class Up:
-    """An instance as its commands tell it: ``restoring``, ``ready`` or ``evicting``."""
-
-    service: Service
-    node: NodeId
-    devices: tuple[int, ...]
-    state: str = "restoring"
-    cold: bool = False
-    calls: set[ActionId] = field(default_factory=set)
-
-
-@dataclass(slots=True, eq=False)
 class Kept:
     """A copy on a host; `cell` is where it belongs, if it cannot go elsewhere."""
 
@@ -30,6 +18,20 @@ class Kept:
     node: NodeId
     cell: tuple[int, ...] | None
     last: InstanceId
+    going: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Up:
+    """An instance as its commands tell it: ``restoring``, ``ready`` or ``evicting``."""
+
+    service: Service
+    node: NodeId
+    devices: tuple[int, ...]
+    copy: Kept
+    cold: bool
+    state: str = "restoring"
+    calls: set[ActionId] = field(default_factory=set)
 
 
 @dataclass(slots=True, eq=False)
@@ -60,20 +62,15 @@ class InstanceLedger:
             self.kept.remove(self.forgetting.pop(name))
         elif (up := self.up.get(name)) and up.state == "evicting":
             del self.up[name]
+            if up.copy.going:
+                self._drop(up.copy)
 
     def failed(self, name: InstanceId) -> None:
         """An instance is gone; a copy that depended on it too."""
         if name in self.forgetting:
             self.kept.remove(self.forgetting.pop(name))
-        if (up := self.up.pop(name, None)) is None:
-            return
-        if not up.service.movable or up.cold:
-            users = [u for u in self.up.values() if self._uses(u, up)]
-            self.kept = [
-                kept
-                for kept in self.kept
-                if kept in self.forgetting.values() or users or not self._is_of(kept, up)
-            ]
+        if (up := self.up.pop(name, None)) and (not up.service.movable or up.cold or up.copy.going):
+            self._drop(up.copy)
 
     def lose(self, node: NodeId) -> None:
         """A node is gone with all of it."""
@@ -106,15 +103,14 @@ class InstanceLedger:
             widths = Counter(len(u.devices) for u in here)
             widths[degree.gpus] += 1
             assert widths <= Counter(service.pinned), f"more than are pinned: {command}"
-        up = Up(service, node.id, devices, cold=command.cold)
-        copy = next((k for k in self.kept if self._is_of(k, up) and k not in self._going()), None)
+        copy = next((kept for kept in self.kept if self._serves(kept, command)), None)
         assert command.cold == (copy is None), f"cold or not: {command}"
         if copy is None:
             cell = None if service.movable else devices
-            self.kept.append(Kept(service, node.id, cell, name))
-        else:
-            copy.last = name
-        self.up[name] = up
+            copy = Kept(service, node.id, cell, name)
+            self.kept.append(copy)
+        copy.last = name
+        self.up[name] = Up(service, node.id, devices, copy, command.cold)
 
     def evict(self, command: EvictService) -> None:
         """An instance, or a copy, is told to go."""
@@ -122,15 +118,16 @@ class InstanceLedger:
         if (up := self.up.get(name)) is None or up.state != "ready":
             assert command.forget, f"evicts what is not ready: {command}"
             kept = next(k for k in self.kept if k.last == name and k.node == command.node)
-            assert kept not in self._going(), f"forgets twice: {command}"
-            users = [u for u in self.up.values() if self._is_of(kept, u)]
-            assert not users, f"forgets a copy in use: {command}"
+            assert not kept.going, f"forgets twice: {command}"
+            assert not self._users(kept), f"forgets a copy in use: {command}"
+            kept.going = True
             self.forgetting[name] = kept
             return
         assert not up.calls, f"evicts an instance in use: {command}"
         assert not up.service.pinned, f"evicts a pinned instance: {command}"
         assert (up.service.name, up.node) == (command.service, command.node), f"wrong: {command}"
         up.state = "evicting"
+        up.copy.going = up.copy.going or command.forget
 
     def call(self, action: Action, lease: Lease) -> None:
         """A call is told to start."""
@@ -167,19 +164,17 @@ class InstanceLedger:
         assert all(count == 1 for count in held.values()), f"devices held twice: {held}"
         assert not held or max(held) < node.gpus, f"no such device on {node.id}: {held}"
 
-    def _going(self) -> list[Kept]:
-        return list(self.forgetting.values())
-
-    def _is_of(self, kept: Kept, up: Up) -> bool:
+    def _serves(self, kept: Kept, command: RestoreService) -> bool:
         return (
-            kept.service.name == up.service.name
-            and kept.node == up.node
-            and kept.cell in {None, up.devices}
+            not kept.going
+            and kept.service.name == command.service.name
+            and kept.node == command.node
+            and kept.cell in {None, command.devices}
         )
 
-    def _uses(self, other: Up, up: Up) -> bool:
-        return (
-            other.service.name == up.service.name
-            and other.node == up.node
-            and (up.service.movable or other.devices == up.devices)
-        )
+    def _users(self, kept: Kept) -> list[Up]:
+        return [up for up in self.up.values() if up.copy is kept]
+
+    def _drop(self, kept: Kept) -> None:
+        if kept in self.kept and kept not in self.forgetting.values() and not self._users(kept):
+            self.kept.remove(kept)

@@ -1,0 +1,187 @@
+"""Measures what is claimed of GPU services on the workload `mopd`, in the simulator.
+
+    python scripts/claims_gpu.py [--seeds 5] [--json FILE]
+
+prints a line for every claim: the measured figure (of means over the seeds), the goal, and whether
+it was reached. It takes some minutes on two cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from arl_tangram.sim.case import Case, Scenario
+from arl_tangram.sim.comparison import Comparison, compared
+
+FEW = range(5, 13)
+EQUAL = (9, 10, 11, 12, 13, 14, 15, 16, 18, 20, 22, 24, 26, 28, 30, 32, 34, 36, 40, 44, 48, 52)
+BATCHES = (1024, 2048, 3072)
+EVICTIONS = ("cost", "lru", "on-demand", "belady")
+ACT, STEP, QUEUE, RESTORING = "act_mean_s", "step_s", "queue_mean_s", "overhead_mean_s"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Something that is measured, and what it is to be at most."""
+
+    text: str
+    measured: float
+    goal: float
+
+    def __str__(self) -> str:
+        verdict = "PASS" if self.measured <= self.goal + 1e-9 else "FAIL"
+        return f"{verdict}  {self.measured:7.3f} <= {self.goal:<6g} {self.text}"
+
+
+def on(gpus: int) -> Scenario:
+    """`mopd` on so many GPUs, in nodes of eight and one with the rest."""
+    full, rest = divmod(gpus, 8)
+    nodes = [f"{full}x8"] * bool(full) + [str(rest)] * bool(rest)
+    return Scenario(workload="mopd", nodes="1", gpus="+".join(nodes))
+
+
+def run(scenarios: Sequence[Scenario], *policies: str, seeds: Sequence[int]) -> list[Comparison]:
+    """Each scenario under these policies; one line on standard error for every simulation."""
+
+    def told(case: Case, share: float) -> None:
+        if share == 1.0:
+            scenario = case.scenario
+            print(f"done: {case.policy} {scenario.gpus} seed {scenario.seed}", file=sys.stderr)
+
+    return compared(scenarios, policies, seeds=seeds, progress=told)
+
+
+def fewest(seeds: Sequence[int]) -> tuple[list[Claim], list[Comparison]]:
+    """How few GPUs do what 36 do when each service has its own."""
+    (static,) = run([on(36)], "static", seeds=seeds)
+    few = run([on(gpus) for gpus in FEW], "inflight", seeds=seeds)
+    print("\nfew GPUs: mean ACT, its share of restoring, step over that of static on 36")
+    enough = 99
+    for gpus, found in zip(FEW, few, strict=True):
+        act, step = found.mean("inflight", ACT), found.mean("inflight", STEP)
+        over = step / static.mean("static", STEP)
+        share = found.mean("inflight", RESTORING) / act
+        print(f"  {gpus:3} GPUs  ACT {act:6.3f} s  restoring {share:6.1%}  step {over:.4f}")
+        if over <= 1.01 and act <= 1.0:
+            enough = min(enough, gpus)
+    text = "fewest GPUs with the step within 1 % of static's on 36, and mean ACT within 1 s"
+    return [Claim(text, enough, 10)], [static, *few]
+
+
+def equal(seeds: Sequence[int]) -> tuple[list[Claim], list[Comparison]]:
+    """As many GPUs for all: against one instance each, of its best width, or all of one width."""
+    ours = run([on(gpus) for gpus in EQUAL], "static", "inflight", seeds=seeds)
+    same = run([replace(on(gpus), same_width=True) for gpus in EQUAL], "static", seeds=seeds)
+    claims = []
+    print("\nequal GPUs: mean ACT of static with one width, static with hindsight, inflight")
+    for gpus, both, narrow in zip(EQUAL, ours, same, strict=True):
+        one, best, found = (
+            narrow.mean("static", ACT),
+            both.mean("static", ACT),
+            both.mean("inflight", ACT),
+        )
+        print(
+            f"  {gpus:3} GPUs  {one:6.3f} {best:6.3f} {found:6.3f} s  ({one / found:.2f} x, "
+            f"{best / found:.2f} x)  restores {both.mean('inflight', 'restores'):.0f}"
+        )
+        text = f"{gpus} GPUs: mean ACT of inflight over that of the better static deployment"
+        claims.append(Claim(text, found / min(one, best), 1.05))
+    between = [
+        narrow.mean("static", ACT) / both.mean("inflight", ACT)
+        for gpus, both, narrow in zip(EQUAL, ours, same, strict=True)
+        if 9 < gpus < 36
+    ]
+    gain = sum(between) / len(between)
+    claims.append(
+        Claim("10 to 34 GPUs: mean ACT of inflight over static of one width", 1 / gain, 0.9)
+    )
+    return claims, [*ours, *same]
+
+
+def evictions(seeds: Sequence[int]) -> tuple[list[Claim], list[Comparison]]:
+    """Who makes room, where room is short."""
+    found: dict[tuple[int, str], Comparison] = {}
+    for gpus in (6, 7, 8, 9, 10):
+        rows = [replace(on(gpus), eviction=name) for name in EVICTIONS]
+        found |= {
+            (gpus, name): comparison
+            for name, comparison in zip(EVICTIONS, run(rows, "inflight", seeds=seeds), strict=True)
+        }
+    print("\neviction: mean ACT, restoring, restores")
+    for (gpus, name), comparison in found.items():
+        act, restoring = (comparison.mean("inflight", figure) for figure in (ACT, RESTORING))
+        restores = comparison.mean("inflight", "restores")
+        print(f"  {gpus:3} GPUs  {name:9} {act:6.3f} {restoring:6.3f} s {restores:6.0f}")
+    cost = found[10, "cost"]
+    claims = [
+        Claim(
+            "10 GPUs: restoring as a share of ACT",
+            cost.mean("inflight", RESTORING) / cost.mean("inflight", ACT),
+            0.25,
+        )
+    ]
+    claims += [
+        Claim(
+            f"{gpus} GPUs: restoring, by cost over least recently used",
+            found[gpus, "cost"].mean("inflight", RESTORING)
+            / found[gpus, "lru"].mean("inflight", RESTORING),
+            1.0,
+        )
+        for gpus in (8, 9, 10)
+    ]
+    return claims, list(found.values())
+
+
+def batches(seeds: Sequence[int]) -> tuple[list[Claim], list[Comparison]]:
+    """The paper's table: execution, queue and overhead as the batch grows."""
+    every = []
+    for gpus in (40, 8, 6):
+        rows = [replace(on(gpus), batch=batch) for batch in BATCHES]
+        found = run(rows, "tangram", "inflight", seeds=seeds)
+        every += found
+        print(f"\n{gpus} GPUs, by batch: run, queue, restoring, mean ACT")
+        for batch, comparison in zip(BATCHES, found, strict=True):
+            for policy in comparison.measures:
+                run_s, queue, restoring, act = (
+                    comparison.mean(policy, figure)
+                    for figure in ("run_mean_s", QUEUE, RESTORING, ACT)
+                )
+                print(
+                    f"  {batch:5} {policy:9} {run_s:6.3f} {queue:7.3f} {restoring:6.3f} {act:7.3f}"
+                )
+    return [], every
+
+
+PARTS = {"fewest": fewest, "equal": equal, "evictions": evictions, "batches": batches}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit status 1 if a claim was not reached."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=5, help="how many, from 0 on")
+    parser.add_argument("--parts", nargs="*", default=list(PARTS), choices=list(PARTS))
+    parser.add_argument("--json", type=Path, help="write all figures to this file")
+    options = parser.parse_args(arguments)
+    seeds = range(options.seeds)
+    claims: list[Claim] = []
+    comparisons: list[Comparison] = []
+    for part in options.parts:
+        more, found = PARTS[part](seeds)
+        claims += more
+        comparisons += found
+    print()
+    for claim in claims:
+        print(claim)
+    if options.json:
+        documents = [comparison.as_json() for comparison in comparisons]
+        options.json.write_text(json.dumps(documents, indent=2))
+    return 0 if all(claim.measured <= claim.goal + 1e-9 for claim in claims) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
