@@ -31,6 +31,7 @@ class NodeState:
     Attributes:
         resizable: running attempts whose units may change.
         surplus: units that those hold above their least, by resource.
+        owned: what environments hold here for life.
         opening: environments being opened now.
         to_open: placed environments that wait for their turn.
         reserved_for: the environment that is served next here; others must wait.
@@ -43,9 +44,22 @@ class NodeState:
     resizable: dict[ActionId, Entry] = field(default_factory=dict)
     surplus: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     environments: dict[EnvironmentId, EnvironmentEntry] = field(default_factory=dict)
+    owned: dict[str, int] = field(default_factory=dict)
     opening: int = 0
     to_open: deque[EnvironmentEntry] = field(default_factory=deque)
     reserved_for: EnvironmentEntry | None = None
+
+    def own(self, bundle: Bundle, sign: int) -> None:
+        """An environment takes (1) or gives back (-1) what it holds for life."""
+        for name, amount in bundle.items():
+            self.owned[name] = self.owned.get(name, 0) + sign * amount
+
+    def could_host(self, bundle: Bundle) -> bool:
+        """Whether an action would fit if no other ran, beside the environments there are."""
+        capacity, owned = self.pool.capacity, self.owned
+        return all(
+            amount <= capacity.get(name, 0) - owned.get(name, 0) for name, amount in bundle.items()
+        )
 
 
 class Cluster:
@@ -98,10 +112,10 @@ class Cluster:
             queue.add(entry)
 
     def bind(self, entry: Entry, node: NodeState) -> None:
-        """Let an action that could run anywhere be the next one on this node."""
+        """Let an action that could run anywhere wait on this node only."""
         self.anywhere.remove(entry)
         entry.bound_to = node.id
-        node.queue.add_first(entry)
+        node.queue.add(entry)
 
     def dequeue(self, entry: Entry) -> None:
         """Take a waiting action out of wherever it waits."""

@@ -98,6 +98,11 @@ def _check_node(node: NodeState) -> None:
         _require(free >= 0, f"{node.id}: {name} is over-committed by {-free}")
         _require(free + total[name] == capacity, f"{node.id}: {name} leaks: {free} + {total[name]}")
     _check_cores(node, grants)
+    owned: Counter[str] = Counter()
+    for environment in node.environments.values():
+        owned.update(environment.grant.amounts if environment.grant else {})
+    for name in {*owned, *node.owned}:
+        _require(owned[name] == node.owned.get(name, 0), f"{node.id}: owned {name} is off")
     surplus: dict[str, int] = defaultdict(int)
     for entry in node.resizable.values():
         elastic = entry.action.elastic

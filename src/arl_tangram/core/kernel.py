@@ -233,8 +233,9 @@ class Kernel:
             return
         if entry.phase is Phase.QUEUED:
             cluster.dequeue(entry)
-            if entry.bound_to is not None:
-                cluster.dirty[entry.bound_to] = None  # it may have been in the way
+            if entry.blocks:  # others may have waited behind it
+                where = cluster.nodes if entry.bound_to is None else (entry.bound_to,)
+                cluster.dirty.update(dict.fromkeys(where))
             cluster.resolve(entry, Outcome.CANCELLED, "it was cancelled while it waited")
         elif entry.phase is Phase.RUNNING and entry.lease is not None:
             entry.stop_reason = "it was cancelled while it ran"

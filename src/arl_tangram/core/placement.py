@@ -167,6 +167,7 @@ class Placement:
 
     def _place(self) -> None:
         cluster = self._cluster
+        self._make_way()
         passed: list[EnvironmentEntry] = []
         placed: list[tuple[EnvironmentEntry, NodeState]] = []
         for entry in Queue.served([cluster.unplaced], cluster.placed):
@@ -187,6 +188,25 @@ class Placement:
             cluster.unplaced.remove(entry)
             node.to_open.append(entry)
 
+    def _make_way(self) -> None:
+        """Keep room on one node for an action if environments leave none for it on any."""
+        cluster = self._cluster
+        action = next(Queue.served([cluster.anywhere], cluster.held), None)
+        if action is None or cluster.now - action.submitted_at < self._patience_s:
+            return
+        nodes = cluster.nodes.values()
+        if any(node.could_host(action.least) for node in nodes):
+            return
+        able = [
+            node
+            for node in nodes
+            if node.pool.could_ever_fit(action.least) and node.queue.overdue() is None
+        ]
+        fewest = min(able, key=lambda node: len(node.environments), default=None)
+        if fewest is not None:
+            cluster.bind(action, fewest)
+            fewest.queue.promote(action)
+
     def _choose(self, entry: EnvironmentEntry) -> NodeState | None:
         """The least loaded node with room, one where it has not failed yet if there is one."""
         best: NodeState | None = None
@@ -194,7 +214,10 @@ class Placement:
         for node in self._cluster.nodes.values():
             if node.reserved_for not in {None, entry}:
                 continue
-            if not node.pool.draft().take(entry.environment.needs):
+            draft = node.pool.draft()
+            if (overdue := node.queue.overdue()) is not None:
+                draft.hold(overdue.least)
+            if not draft.take(entry.environment.needs):
                 continue
             load = len(node.environments) + len(node.queue)
             key = (node.id in entry.avoid, load / max(node.pool.capacity.get(CPU, 0), 1))
@@ -231,13 +254,16 @@ class Placement:
         entry.grant = node.pool.take(entry.environment.needs)
         entry.passed_at = None
         node.environments[entry.id] = entry
+        node.own(entry.grant.amounts, 1)
         cluster.placed[entry.task] += entry.weight
 
     def _vacate(self, entry: EnvironmentEntry) -> None:
         cluster = self._cluster
         node = self._node_of(entry)
         del node.environments[entry.id]
-        node.pool.give_back(entry.grant or Grant(amounts=NOTHING))
+        grant = entry.grant or Grant(amounts=NOTHING)
+        node.own(grant.amounts, -1)
+        node.pool.give_back(grant)
         entry.node = entry.grant = None
         self._count_out(entry)
         cluster.dirty[node.id] = None
@@ -261,6 +287,8 @@ class Placement:
             )
 
     def _drop_waiting(self, entry: EnvironmentEntry, outcome: Outcome, reason: str) -> None:
+        if entry.queued and entry.node is not None:
+            self._cluster.dirty[entry.node] = None
         for action in [*entry.waiting.values(), *entry.queued.values()]:
             self._cluster.dequeue(action)
             self._cluster.resolve(action, outcome, reason)

@@ -29,6 +29,7 @@ def admit(view: View, plan: Plan, *, amounts: Callable[[Entry], Bundle] = least)
         bundle = amounts(entry)
         if view.free.take(bundle):
             admitted.append(entry)
+            plan.overtaken = len(plan.passed)
             continue
         _pass_over(view, plan, entry, bundle)
         if len(plan.passed) >= LOOKAHEAD:
@@ -48,6 +49,7 @@ def admit_reclaiming(view: View, plan: Plan) -> tuple[list[Entry], dict[str, int
     for entry in view.waiting:
         if free.take(entry.least):
             admitted.append(entry)
+            plan.overtaken = len(plan.passed)
             continue
         elastic = entry.action.elastic
         resource = CPU if elastic is None else elastic.resource
@@ -58,6 +60,7 @@ def admit_reclaiming(view: View, plan: Plan) -> tuple[list[Entry], dict[str, int
             free.give(resource, short)
             free.take(entry.least)
             admitted.append(entry)
+            plan.overtaken = len(plan.passed)
             continue
         if _pass_over(view, plan, entry, entry.least):
             surplus[resource] = 0
