@@ -483,6 +483,9 @@ def test_commands_of_a_shell_take_turns_and_hold_nothing_while_they_wait(
             assert (await env.run("true", cpus=1)).timing.queued_s < 0.04
             assert (await first).ok
             assert (await second).ok
+            await shell.close()
+            with pytest.raises(UnknownEnvironment, match="the shell is closed"):
+                await shell.run("true")
 
     scripted(body)
 
