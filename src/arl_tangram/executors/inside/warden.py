@@ -8,7 +8,7 @@ import select
 import time
 
 from arl_tangram.executors.inside import frames, tree
-from arl_tangram.executors.inside.capture import Capture
+from arl_tangram.executors.inside.capture import CHUNK, Capture
 from arl_tangram.executors.inside.spawn import Spawner
 
 END_WAIT_S = 2.0
@@ -96,7 +96,7 @@ class Warden:
             self._receive()
 
     def _receive(self) -> None:
-        data = self._sock.recv(262144)
+        data = self._sock.recv(CHUNK)
         if not data:
             raise Gone
         self._orders += map(marshal.loads, self._reader.feed(data))
