@@ -103,7 +103,13 @@ def place(make_place):
 
 @pytest.fixture
 def walled(make_place):
-    """A place behind walls and with limits by the kernel."""
+    """A place behind walls."""
+    return make_place(require=("files", "processes", "network", "user"))
+
+
+@pytest.fixture
+def best(make_place):
+    """A place with all there is."""
     return make_place(require="all")
 
 

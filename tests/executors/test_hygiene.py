@@ -93,22 +93,18 @@ async def test_endless_output_ends_with_the_timeout_and_costs_the_host_no_memory
     assert resident() - before < 8_000_000
 
 
-async def test_endless_output_everywhere_does_not_hold_up_the_event_loop(place):
+async def test_endless_output_everywhere_costs_the_event_loop_next_to_nothing(place):
     sandboxes = [await place.open() for _ in range(4)]
     printing = [
         asyncio.create_task(place.run("yes", sandbox=one, timeout_s=1)) for one in sandboxes
     ]
-    worst = 0.0
     used = time.process_time()
 
-    while not all(task.done() for task in printing):
-        asked = time.monotonic()
-        await asyncio.sleep(0.005)
-        worst = max(worst, time.monotonic() - asked)
+    ended = await asyncio.gather(*printing)
 
-    assert [Outcome.TIMED_OUT] * 4 == [task.result().outcome for task in printing]
-    assert worst < 0.25  # nothing but other processes' turns on few cores
-    assert time.process_time() - used < 0.5
+    assert [Outcome.TIMED_OUT] * 4 == [one.outcome for one in ended]
+    assert sum(one.stdout_bytes for one in ended) > 4_000_000
+    assert time.process_time() - used < 0.2
 
 
 @pytest.mark.parametrize(

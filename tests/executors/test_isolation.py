@@ -12,14 +12,12 @@ from arl_tangram.core.model import Outcome
 async def test_a_server_left_in_the_background_answers_the_next_command(walled):
     sandbox = await walled.open()
     await sandbox.write("page", b"served")
-    group = walled.group(sandbox)
 
     started = await walled.run("python -m http.server 8000 >/dev/null 2>&1 & echo up")
     answer = await walled.run(FETCH, timeout_s=20)
 
     assert (Outcome.SUCCEEDED, b"up\n") == (started.outcome, started.stdout)
     assert b"served" == answer.stdout
-    assert len(group.processes()) > 3
 
 
 async def test_a_server_that_prints_into_a_closed_command_still_answers(walled):
@@ -32,16 +30,17 @@ async def test_a_server_that_prints_into_a_closed_command_still_answers(walled):
     assert [b"served"] * 2 == answers
 
 
-async def test_what_is_left_in_the_background_gets_no_processor_time_between_commands(walled):
-    sandbox = await walled.open()
-    await walled.run("while :; do :; done & echo $!")
-    await asyncio.sleep(0.4)  # it may finish something for a moment, slowly
+async def test_what_is_left_in_the_background_gets_no_processor_time_between_commands(best):
+    sandbox = await best.open()
+    await best.run("while :; do :; done & echo $!")
+    while not sandbox._frozen:  # noqa: ASYNC110  it may finish something for a moment, slowly
+        await asyncio.sleep(0.02)
 
-    used = cpu_time(walled.group(sandbox))
+    used = cpu_time(best.group(sandbox))
     await asyncio.sleep(0.5)
 
-    assert cpu_time(walled.group(sandbox)) - used < 0.01
-    assert b"R\n" == (await walled.run("ps -o stat= -C sh | grep -o R | head -1")).stdout
+    assert cpu_time(best.group(sandbox)) - used < 0.01
+    assert b"R\n" == (await best.run("ps -o stat= -C sh | grep -o R | head -1")).stdout
 
 
 async def test_a_timeout_spares_what_an_earlier_command_has_left(walled):
@@ -67,10 +66,10 @@ async def test_two_environments_use_the_same_port(walled):
     assert [b"one", b"other"] == [answer.stdout for answer in answers]
 
 
-async def test_nothing_is_left_of_a_closed_environment(walled):
-    sandbox = await walled.open()
-    await walled.run("setsid sleep 400 & echo")
-    pids = walled.group(sandbox).processes()
+async def test_nothing_is_left_of_a_closed_environment(best):
+    sandbox = await best.open()
+    await best.run("setsid sleep 400 & echo")
+    pids = best.group(sandbox).processes()
 
     await sandbox.close()
 

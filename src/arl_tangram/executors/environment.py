@@ -28,8 +28,14 @@ T = TypeVar("T")
 
 ANSWER_S = 1.0
 """How long a warden may take to end what it runs before it is done from outside."""
+HELP_S = 4.0
+"""How long that may take before the whole environment is ended."""
+ENDING_MILLI = 4000
+"""What the environment may use while it is being ended."""
 FREEZE_AFTER_S = 0.2
 """How long what is left in the background may take to finish before it is frozen."""
+FAREWELL_S = 1.0
+"""How long after its wardens the first process of an environment may be seen to end."""
 BACKGROUND_MILLI = 10
 """What it may use until then."""
 
@@ -217,7 +223,16 @@ class LocalSandbox:
         except asyncio.CancelledError:
             await self._end_for_good(run, warden)
             raise
+        if ended is None:
+            await self._find_out()
         return self._conclude(run, warden, ended)
+
+    async def _find_out(self) -> None:
+        """A warden was lost: learn whether the environment was, and let its remains be ended."""
+        try:
+            self._idle.append(await self.new_warden())
+        except Unavailable:
+            await self._runner.death(FAREWELL_S)
 
     async def _end_for_good(self, run: Run, warden: Warden) -> None:
         """Wait until the command is gone, however often we are cancelled meanwhile."""
@@ -228,6 +243,8 @@ class LocalSandbox:
                 await asyncio.wait([report])
             except asyncio.CancelledError:
                 continue
+        if report.result() is None:
+            await self._find_out()
         self._conclude(run, warden, report.result())
 
     def _conclude(self, run: Run, warden: Warden, report: Report | None) -> Completion:
@@ -292,7 +309,16 @@ class LocalSandbox:
                 run.timers.append(later)
 
     def _end_from_outside(self, run: Run) -> None:
-        # The warden does not answer: only the end of everything is sure to end this command.
+        # The warden is held up, by a crowd or because it was stopped: do its work for it.
+        if run.warden:
+            self._group.set_cpu(ENDING_MILLI)
+            pid = run.warden.inner_pid
+            self._offload.submit(self._runner.end_below_warden, pid, self._group)
+            later = self._loop.call_later(HELP_S, self._end_everything, run)
+            run.timers.append(later)
+
+    def _end_everything(self, run: Run) -> None:
+        # Only the end of the environment is sure to be the end of this command.
         if run.warden:
             self._runner.kill()
             run.warden.close()
@@ -329,6 +355,7 @@ class LocalSandbox:
             self._freeze_timer.cancel()
         if self._frozen:
             self._group.thaw()
+        self._group.set_cpu(ENDING_MILLI)  # to die takes time too
         for run in self._runs.values():
             run.stopped = run.stopped or Outcome.CANCELLED
         await self._runner.end()

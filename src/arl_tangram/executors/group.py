@@ -132,7 +132,7 @@ def read(path: Path | str) -> bytes:
         os.close(fd)
 
 
-def remove_folder(folder: Path, *, seconds: float = 2.0) -> None:
+def remove_folder(folder: Path, *, seconds: float = 10.0) -> None:
     """Kill what is in a group's folder and remove it with those below; gives up after a while."""
     deadline = time.monotonic() + seconds
     while True:

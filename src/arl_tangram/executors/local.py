@@ -24,6 +24,7 @@ from .state import State, default_folder
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
 OPEN_S = 20.0
+PROGRAM, ETC, HOME, TMP = "program", "etc", "home", "tmp"
 
 
 class LocalHost:
@@ -57,28 +58,23 @@ class LocalHost:
         if not 0 < cpu_scale <= 1:
             raise ConfigError(f"cpu_scale={cpu_scale}: give a number above 0, at most 1")
         self._scale = cpu_scale
-        self._found = probe.choose(enforcement=enforcement, isolation=isolation)
-        self._found.require(require)
         self._pin = pin and cpu_scale == 1
         self._user = probe.command_user()
-        self._state = State(
-            Path(state_dir) if state_dir else default_folder(),
-            passable=self._user is not None and not self._found.namespaces,
-        )
+        self._found = probe.choose(enforcement=enforcement, isolation=isolation)
         self._groups = self._found.groups
+        try:
+            self._found.require(require)
+            self._state = self._make_state(Path(state_dir) if state_dir else default_folder())
+        except BaseException:
+            self._groups.close()
+            raise
+        self._program_fd = os.open(self._state.folder / PROGRAM, os.O_RDONLY | os.O_CLOEXEC)
         self._offload = ThreadPoolExecutor(4, thread_name_prefix="tangram-host")
         self._sandboxes: dict[str, LocalSandbox] = {}
         self._removals: set[asyncio.Future[None]] = set()
         self._names: set[str] = set()
         self._numbers = itertools.count()
         self._closed = False
-        program = self._state.folder / "program"
-        program.write_bytes(boot.program())
-        self._program_fd = os.open(program, os.O_RDONLY | os.O_CLOEXEC)
-        self._etc = self._state.folder / "etc"
-        uid = os.getuid() if self._user is None else self._user
-        if self._found.namespaces:
-            namespaces.make_etc(self._etc, uid=uid)
 
     @property
     def report(self) -> probe.Report:
@@ -97,6 +93,9 @@ class LocalHost:
         folder.mkdir()
         if spec.workspace is None:
             workspace.mkdir()
+            for name in (HOME, TMP):
+                (folder / name).mkdir()
+                (folder / name).chmod(0o1777)
         self._names.add(spec.id)
         if user is not None:
             os.chown(workspace, user, user)
@@ -155,7 +154,7 @@ class LocalHost:
     def _check(self, spec: EnvironmentSpec) -> None:
         if self._closed:
             raise Unavailable("the host is closed")
-        if not _NAME.fullmatch(spec.id) or spec.id in (".", "..", "etc", "program"):
+        if not _NAME.fullmatch(spec.id):
             raise ConfigError(f"id={spec.id!r}: use up to 100 letters, digits and '._-'")
         if spec.id in self._names:
             raise ConfigError(f"id={spec.id!r}: an environment of this name is open")
@@ -168,6 +167,15 @@ class LocalHost:
         if trouble := namespaces.shut_out(spec.readable, self._state.folder.parent):
             raise ConfigError(trouble)
 
+    def _make_state(self, parent: Path) -> State:
+        passable = self._user is not None and not self._found.namespaces
+        state = State(parent, passable=passable)
+        (state.folder / PROGRAM).write_bytes(boot.program())
+        if self._found.namespaces:
+            uid = os.getuid() if self._user is None else self._user
+            namespaces.make_etc(state.folder / ETC, uid=uid)
+        return state
+
     def _make_group(self, spec: EnvironmentSpec, name: str) -> Group:
         memory = None if spec.memory_mib is None else spec.memory_mib * MIB
         return self._groups.create(name, memory_bytes=memory, pids=spec.pids)
@@ -179,8 +187,12 @@ class LocalHost:
         if walled:
             walls = namespaces.arguments(
                 bwrap=self._found.bwrap,
-                workspace=workspace,
-                etc=self._etc,
+                folders={
+                    namespaces.WORKSPACE: workspace,
+                    namespaces.HOME: folder / HOME,
+                    namespaces.TMP: folder / TMP,
+                },
+                etc=self._state.folder / ETC,
                 network=spec.network,
                 readable=spec.readable,
                 user_namespace=self._found.user_namespace,
@@ -210,7 +222,8 @@ class LocalHost:
                 if self._found.user_namespace and self._walled(spec):
                     _limit(pid, resource.RLIMIT_NPROC, spec.pids)
         except OSError as error:
-            raise Unavailable(f"environment {spec.id} could not be limited: {error}") from error
+            why = runner.complaint() or f"it could not be limited: {error}"
+            raise Unavailable(f"environment {spec.id} could not be started: {why}") from error
 
     def _walled(self, spec: EnvironmentSpec) -> bool:
         return self._found.namespaces and spec.workspace is None
@@ -224,8 +237,8 @@ class LocalHost:
         apart = self._found.namespaces
         return {
             "PATH": namespaces.search_path(),
-            "HOME": namespaces.HOME if apart else str(workspace),
-            "TMPDIR": namespaces.TMP if apart else str(workspace),
+            "HOME": namespaces.HOME if apart else str(workspace.parent / HOME),
+            "TMPDIR": namespaces.TMP if apart else str(workspace.parent / TMP),
             "USER": "user",
             "LOGNAME": "user",
             "SHELL": "/bin/sh",

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from . import boot
 
 WORKSPACE = "/workspace"
 HOME = "/home/user"
-TMP = "/tmp"  # noqa: S108  a file system of its own
+TMP = "/tmp"  # noqa: S108  a folder of its own
 SYSTEM = ("/usr", "/opt")
 LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 # What programs need of /etc to run at all; nothing in it is secret.
@@ -83,7 +83,7 @@ def search_path() -> str:
 def arguments(
     *,
     bwrap: str,
-    workspace: Path | None,
+    folders: Mapping[str, Path],
     etc: Path | None,
     network: bool,
     readable: Sequence[Path],
@@ -92,7 +92,8 @@ def arguments(
 ) -> list[str]:
     """The command line of bubblewrap, up to the program that is to be the first process.
 
-    A user namespace is always needed without root. The first process's id is reported to `info_fd`.
+    The folders are what it may write to, by their paths inside. A user namespace is always needed
+    without root. The first process's id is reported to `info_fd`.
     """
     line = [bwrap, "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
     line += ["--die-with-parent", "--as-pid-1", "--hostname", "environment"]
@@ -115,7 +116,9 @@ def arguments(
             line += ["--symlink", str(path.readlink()).lstrip("/"), str(path)]
         elif path.is_dir():
             line += ["--ro-bind", str(path), str(path)]
-    line += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", TMP, "--tmpfs", HOME]
+    line += ["--proc", "/proc", "--dev", "/dev"]
+    for inside, outside in folders.items():
+        line += ["--bind", str(outside), inside]
     shown = (*interpreter_folders(), *readable)
     # Left to itself, bubblewrap makes the folders above so that only root may pass them.
     for above in dict.fromkeys(p for path in shown for p in reversed(path.parents) if p.name):
@@ -127,8 +130,6 @@ def arguments(
         for shared in (f"/etc/{name}" for name in ETC):
             if Path(shared).is_dir():
                 line += ["--ro-bind", shared, shared]
-    if workspace is not None:
-        line += ["--bind", str(workspace), WORKSPACE]
     return line
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from .boot import CONTROL_FD, PROGRAM_FD
+from .group import Group
 from .inside import tree
 
 INFO_FD = 5
@@ -66,6 +67,7 @@ class Runner:
             for fd in (*high, info, complaints):
                 os.close(fd)
             inside.close()
+        self._first_pid = 0
         self._first = -1 if namespaces else os.pidfd_open(self.pid)
         self._watched = os.pidfd_open(self.pid)
         self._loop.add_reader(self._watched, self._reap)
@@ -74,6 +76,7 @@ class Runner:
         """Wait until the first process exists and return its id; 0 if it never will. Blocks."""
         if not self._namespaces:
             os.close(self._info)
+            self._first_pid = self.pid
             return self.pid
         text = b""
         while not text.rstrip().endswith(b"}"):
@@ -85,7 +88,7 @@ class Runner:
         _, _, number = text.partition(b'"child-pid":')
         if not number:
             return 0
-        pid = int(number.split(b",")[0].strip(b" \n}"))
+        pid = self._first_pid = int(number.split(b",")[0].strip(b" \n}"))
         self._first = os.pidfd_open(pid)
         return pid
 
@@ -105,13 +108,29 @@ class Runner:
                 else:
                     self._kill_bubblewrap()
 
+    def end_below_warden(self, inner_pid: int, group: Group) -> None:
+        """Kill, from outside, what a warden answers for, and wake the warden up. Blocks."""
+        for pid in tree.children(self._first_pid):
+            status = Path(f"/proc/{pid}/status")
+            with contextlib.suppress(OSError, StopIteration):
+                lines = status.read_text().splitlines()
+                ids = next(line.split()[1:] for line in lines if line.startswith("NSpid:"))
+                if int(ids[-1]) == inner_pid:
+                    group.freeze()  # so that nothing is started meanwhile
+                    tree.end_below(pid)
+                    tree.signal_each([pid], signal.SIGCONT)
+                    group.thaw()
+
+    async def death(self, seconds: float) -> None:
+        """Wait until it has ended, at most so long."""
+        await asyncio.wait([self._ended], timeout=seconds)
+
     async def end(self) -> None:
         """End everything and wait until it is gone."""
         if self._namespaces:
             self.kill()  # all processes of a PID namespace end with its first
         self._control.close()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.shield(self._ended), END_S)
+        await self.death(END_S)
         if not self.died:
             self._kill_bubblewrap()
         await self._ended
@@ -124,9 +143,12 @@ class Runner:
 
     def trouble(self) -> str:
         """What is wrong with it, for a sentence that starts with the environment's name."""
-        complaint = self._log.read_text(errors="replace").strip() if self._log.exists() else ""
-        last = complaint.splitlines()[-1] if complaint else ""
-        return "has ended" + (f": {last}" if last else "")
+        return "has ended" + (f": {last}" if (last := self.complaint()) else "")
+
+    def complaint(self) -> str:
+        """The last thing it has complained of."""
+        lines = self._log.read_text(errors="replace").split("\n") if self._log.exists() else []
+        return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
     def _reap(self) -> None:
         self._loop.remove_reader(self._watched)

@@ -13,7 +13,7 @@ from arl_tangram.executors.inside.warden import Gone, Warden
 CONTROL = 3
 CLOSE_ON_EXEC = 0x40000000  # MSG_CMSG_CLOEXEC
 NAME = b"tangram-init"
-TMP, SHM = "/tmp", "/dev/shm"  # noqa: S108  new file systems of this environment
+SHM = "/dev/shm"  # noqa: S108  a new file system of this environment
 
 
 class First:
@@ -35,8 +35,7 @@ class First:
         calls.prctl(calls.PR_SET_CHILD_SUBREAPER, 1)
         calls.prctl(calls.PR_SET_DUMPABLE, 0)
         if self._alone:
-            for folder, mode in ((TMP, 0o1777), (SHM, 0o1777), ("/home/user", 0o777)):
-                posix.chmod(folder, mode)  # they are new, and ours
+            posix.chmod(SHM, 0o1777)  # it is new, and ours
         posix.chdir("/")
         posix.umask(0o022)
         _signal.signal(_signal.SIGINT, _signal.SIG_DFL if self._alone else _signal.SIG_IGN)
@@ -88,6 +87,7 @@ class First:
             _signal.signal(number, _signal.SIG_IGN)
         if self._user is not None:
             posix.setgroups([])
+            _go_first()
         calls.prctl(calls.PR_SET_DUMPABLE, 1)  # else its own files in /proc are not its own
         try:
             oom = posix.open("/proc/self/oom_score_adj", posix.O_WRONLY | posix.O_CLOEXEC)
@@ -132,6 +132,16 @@ class First:
                 if not tree.children(posix.getpid()):
                     break
         posix._exit(0)
+
+
+def _go_first() -> None:
+    """Let this process run before a crowd of its commands, and those at the usual priority."""
+    try:
+        policy = posix.SCHED_OTHER | posix.SCHED_RESET_ON_FORK
+        posix.setpriority(posix.PRIO_PROCESS, 0, -20)
+        posix.sched_setscheduler(0, policy, posix.sched_param(0))
+    except OSError:
+        posix.setpriority(posix.PRIO_PROCESS, 0, 0)
 
 
 def main() -> None:
