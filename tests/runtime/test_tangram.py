@@ -8,16 +8,20 @@ from collections.abc import Callable
 
 import pytest
 
-from arl_tangram.core.model import Outcome
+from arl_tangram.core.model import NodeId, Outcome
+from arl_tangram.core.policy import Plan, View
 from arl_tangram.errors import (
     ActionFailed,
     ActionTimedOut,
     ConfigError,
+    InternalError,
     InvalidAction,
+    PolicyError,
     Unavailable,
     UnknownEnvironment,
 )
 from arl_tangram.executors.port import Completion, EnvironmentSpec
+from arl_tangram.policies.registry import policy_named
 from arl_tangram.runtime.tangram import Tangram
 from arl_tangram.testing.scripted_host import Script, ScriptedHost, ScriptedSandbox
 
@@ -510,6 +514,60 @@ def test_a_tangram_that_is_not_open_says_so(scripted: Scripted) -> None:
         kept[0].submit("true")
     with pytest.raises(ConfigError, match="policy='best': use one of"):
         scripted(body, policy="best")
+
+
+class BreaksLater:
+    """A policy that proposes the impossible once it is told to."""
+
+    def __init__(self) -> None:
+        self.broken = False
+        self._sound = policy_named("inflight")
+
+    def decide(self, view: View) -> Plan:
+        plan = self._sound.decide(view)
+        if self.broken:
+            plan.starts = plan.starts * 2
+        return plan
+
+
+def test_when_the_policy_breaks_everybody_is_told_and_closing_still_works(
+    scripted: Scripted,
+) -> None:
+    policy = BreaksLater()
+
+    async def body(tangram: Tangram, host: ScriptedHost) -> None:
+        env = await tangram.environment()
+        running = env.submit("sleep 60", cpus=1)
+        opening = asyncio.create_task(tangram.environment(memory="4GiB").open())
+        await until(lambda: host.sandboxes[env.id].running)
+        policy.broken = True
+        with pytest.raises(PolicyError):
+            env.submit("true")
+
+        for waiting in (running.result(), opening):
+            with pytest.raises(InternalError, match="scheduling stopped: PolicyError"):
+                await waiting
+        with pytest.raises(InternalError):
+            await env.run("true")
+        await env.close()
+
+    scripted(body, policy=policy)
+
+
+def test_a_lost_node_takes_its_commands_and_environments_with_it(scripted: Scripted) -> None:
+    async def body(tangram: Tangram, host: ScriptedHost) -> None:
+        env = await tangram.environment()
+        handle = env.submit("sleep 60")
+        await until(lambda: host.sandboxes[env.id].running)
+        tangram._ready.driver.lose(NodeId("n0"))
+
+        result = await handle
+        assert (Outcome.LOST, "node n0 was lost") == (result.outcome, result.reason)
+        with pytest.raises(Unavailable, match="node n0 was lost"):
+            env.submit("true")
+        await env.close()
+
+    scripted(body)
 
 
 def test_closing_cancels_everything_that_is_left(scripted: Scripted) -> None:
