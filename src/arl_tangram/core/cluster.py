@@ -20,9 +20,6 @@ from .phases import EnvironmentPhase, Phase, check_environment_step, check_step
 from .pools.node import NodePool
 from .queue import Queue
 
-#: How many ended actions and environments are remembered, so that a late repeat is recognised.
-REMEMBERED = 65_536
-
 
 @dataclass(slots=True, eq=False)
 class NodeState:
@@ -65,7 +62,8 @@ class NodeState:
 class Cluster:
     """The state that the kernel owns, and the steps that keep its indexes in agreement."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, remembered: int) -> None:
+        self._remembered = remembered
         self.now: Seconds = float("-inf")
         self.nodes: dict[NodeId, NodeState] = {}
         self.entries: dict[ActionId, Entry] = {}
@@ -166,7 +164,7 @@ class Cluster:
         self.step(entry, Phase.DONE)
         del self.entries[entry.id]
         self.ended[entry.id] = outcome
-        if len(self.ended) > REMEMBERED:
+        if len(self.ended) > self._remembered:
             self.ended.popitem(last=False)
         self.out.append(Resolve(entry.id, outcome, reason))
 
@@ -174,7 +172,7 @@ class Cluster:
         """Forget a closed environment but for why it is gone."""
         del self.environments[entry.id]
         self.gone.setdefault(entry.id, (outcome, reason))
-        if len(self.gone) > REMEMBERED:
+        if len(self.gone) > self._remembered:
             self.gone.popitem(last=False)
 
     def why_never(self, *bundles: Bundle, on: NodeId | None = None) -> str:

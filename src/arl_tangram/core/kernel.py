@@ -45,6 +45,8 @@ class Kernel:
         opening_limit: how many environments a node may be opening at once.
         patience_s: how long an action or environment may be passed over by later ones before
             what it needs is kept for it.
+        remembered: how many ended actions and environments are known by their outcome, so that
+            a late repeat is recognised.
     """
 
     def __init__(
@@ -54,9 +56,10 @@ class Kernel:
         *,
         opening_limit: int = 8,
         patience_s: Seconds = 2.0,
+        remembered: int = 65_536,
     ) -> None:
         self.estimates: Estimates = Learned() if estimates is None else estimates
-        self._cluster = Cluster()
+        self._cluster = Cluster(remembered=remembered)
         self._placement = Placement(
             self._cluster, opening_limit=opening_limit, patience_s=patience_s
         )
@@ -253,14 +256,16 @@ class Kernel:
         for environment in list(node.environments.values()):
             self._placement.lost_with_node(environment, reason)
         del cluster.nodes[node.id]
-        for entry in running:
+        # Each goes before all that wait, so the oldest must be the last to go there.
+        for entry in sorted([*running, *homeless], key=lambda e: e.number, reverse=True):
+            if entry.phase is Phase.QUEUED:
+                entry.bound_to = None
+                cluster.enqueue(entry, first=True)
+                continue
             cluster.release(entry)
             if entry.phase is Phase.STOPPING:
                 cluster.resolve(entry, entry.stop_outcome, entry.stop_reason)
             else:
                 self._retry(entry, reason)
-        for entry in homeless:
-            entry.bound_to = None
-            cluster.enqueue(entry, first=True)
         if len(cluster.anywhere):
             cluster.dirty.update(dict.fromkeys(cluster.nodes))

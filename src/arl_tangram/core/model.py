@@ -38,6 +38,12 @@ def _nothing() -> Bundle:
     return NOTHING
 
 
+def _check_amounts(field_name: str, amounts: Mapping[str, object]) -> None:
+    for name, amount in amounts.items():
+        if not isinstance(amount, int) or amount < 0:
+            raise ValueError(f"{field_name}[{name!r}]={amount!r}: give a whole number from 0 up")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Elastic:
     """The key elastic resource of an action: how many units it may get, and what they bring.
@@ -92,6 +98,9 @@ class Action:
     timeout_s: Seconds | None = None
     max_attempts: int = 3
 
+    def __post_init__(self) -> None:
+        _check_amounts("needs", self.needs)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
@@ -102,6 +111,9 @@ class Environment:
     trajectory: TrajectoryId = TrajectoryId("default")
     needs: Bundle = field(default_factory=_nothing)
     priority: int = 0
+
+    def __post_init__(self) -> None:
+        _check_amounts("needs", self.needs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +136,9 @@ class Node:
     id: NodeId
     capacity: Bundle
     topology: CpuTopology | None = None
+
+    def __post_init__(self) -> None:
+        _check_amounts("capacity", self.capacity)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

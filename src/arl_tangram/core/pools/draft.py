@@ -60,7 +60,7 @@ class Draft:
         for name, amount in bundle.items():
             if name == CPU:
                 self._take_cpu(amount)
-            else:
+            elif amount:
                 self.counts[name] -= amount
         return True
 

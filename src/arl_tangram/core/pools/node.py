@@ -30,7 +30,7 @@ class NodePool:
         for name, amount in bundle.items():
             if name == CPU:
                 cores = self.cpu.take(amount)
-            else:
+            elif amount:
                 self.counts[name] -= amount
         return Grant(amounts=bundle, units=units, cores=cores)
 
@@ -39,7 +39,7 @@ class NodePool:
         for name, amount in grant.amounts.items():
             if name == CPU:
                 self.cpu.give_back(amount, grant.cores)
-            else:
+            elif amount:
                 self.counts[name] += amount
 
     def resize(self, grant: Grant, bundle: Bundle, *, units: int, resource: str) -> Grant:
