@@ -28,7 +28,7 @@ from ..policies.registry import policy_named
 from ..runtime.machine import this_machine
 
 POLICIES = "static,tangram,inflight"
-WAVES = 7
+WAVES = 6
 """Trajectories for each that fits at once under `static`, if no number is given."""
 WIDTH_WITHOUT_TERMINAL = 100
 

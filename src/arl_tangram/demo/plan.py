@@ -14,7 +14,7 @@ from .setting import STATIC_UNITS, Setting
 
 GAP_MU, GAP_SIGMA = 1.165, 0.571
 """The logarithm of a model's seconds between two actions, fitted to published traces."""
-TIME_SCALE = 0.15
+TIME_SCALE = 0.22
 """Demo seconds per second of such a gap."""
 SUITE_SIGMA = 1.2
 """The spread of the logarithm of a suite's work."""
@@ -22,8 +22,10 @@ LARGEST_SUITE = 40.0
 """The largest suite, relative to the median one."""
 SHARE = 0.25
 """The share of a rollout's life that its actions are to take, alone and on `STATIC_UNITS`."""
-STEP_CORE_S = {"bash": 0.012, "test": 0.09}
-"""Core seconds of an average step of each kind, at speed 1."""
+STEP_CORE_S = {"bash": 0.012, "test": 0.08, "reward": 0.1}
+"""Core seconds of an average step of each kind at speed 1, the work of a suite left out."""
+STEP_WORK = 0.02
+"""How many times over a suite's work is done when an agent runs some of its tests by itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +34,8 @@ class Rollout:
 
     Attributes:
         gaps_s: seconds the model thinks before each turn, and before the reward.
-        work: how many times over the suite does its work; at 1 it takes a core second at speed 1.
+        work: how many times over the suite does its work for the reward; at 1 it takes a core
+            second at speed 1.
     """
 
     id: str
@@ -84,18 +87,19 @@ def _dealt(recordings: Sequence[Recording], count: int, rng: Random) -> list[Rec
 
 
 def _sizes(count: int, rng: Random) -> list[float]:
-    """Log-normal sizes with median 1, one from each of `count` equally likely ranges."""
+    """Log-normal sizes with median 1, the middle one of each of `count` equally likely ranges."""
     normal = NormalDist(0, SUITE_SIGMA)
-    shares = [(i + rng.uniform(0.25, 0.75)) / count for i in range(count)]
-    rng.shuffle(shares)
-    return [min(math.exp(normal.inv_cdf(share)), LARGEST_SUITE) for share in shares]
+    sizes = [math.exp(normal.inv_cdf((i + 0.5) / count)) for i in range(count)]
+    rng.shuffle(sizes)
+    return [min(size, LARGEST_SUITE) for size in sizes]
 
 
 def _suite_s(dealt: Sequence[Recording], thinking_s: Seconds, setting: Setting) -> Seconds:
     """How long a mean suite may take on its own units, for actions to have their share of life."""
     pace = min(1.0, STATIC_UNITS * setting.unit_cores) * setting.speed
     steps_s = sum(_step_s(turn, pace) for recording in dealt for turn in recording.turns)
-    return max(thinking_s * SHARE / (1 - SHARE) - steps_s / len(dealt), thinking_s * SHARE / 4)
+    others_s = steps_s / len(dealt) + STEP_CORE_S["reward"] / pace
+    return max(thinking_s * SHARE / (1 - SHARE) - others_s, thinking_s * SHARE / 4)
 
 
 def _step_s(turn: Turn, pace: float) -> Seconds:

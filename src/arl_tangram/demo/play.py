@@ -14,7 +14,7 @@ from ..runtime.environment import Environment
 from ..runtime.results import Result
 from ..runtime.tangram import Tangram
 from .ledger import Ledger, Span
-from .plan import Rollout
+from .plan import STEP_WORK, Rollout
 from .recordings import REWARD_COMMAND, Turn, reward_of
 from .setting import STATIC_UNITS, Setting
 
@@ -133,7 +133,7 @@ class _Stage:
             trajectory=rollout.id,
             step="demo",
             memory=MEMORY,
-            variables={"DEMO_WORK": f"{rollout.work:.5f}"},
+            variables={"DEMO_WORK": str(STEP_WORK)},
             cpus=STATIC_UNITS if self._owned else None,
         )
         # The sandbox is asked for while the model thinks about its first action.
@@ -162,7 +162,7 @@ class _Stage:
             wanted_at = time.monotonic()
             await making  # only the first action ever waits here
             submitted_at = time.monotonic()
-            result = await self._run(environment, turn)
+            result = await self._run(environment, rollout, turn)
             placed_at = self._ledger.placed_at[environment.id]
             placing_s = max(0.0, placed_at - wanted_at)
             preparing_s = submitted_at - wanted_at - placing_s
@@ -188,9 +188,14 @@ class _Stage:
                     f"{_story(result)}",
                 )
 
-    async def _run(self, environment: Environment, turn: Turn | None) -> Result:
+    async def _run(self, environment: Environment, rollout: Rollout, turn: Turn | None) -> Result:
         if turn is None:
-            return await environment.run(REWARD_COMMAND, kind=REWARD, cpus=(1, self._setting.units))
+            return await environment.run(
+                REWARD_COMMAND,
+                kind=REWARD,
+                cpus=(1, self._setting.units),
+                variables={"DEMO_WORK": f"{rollout.work:.5f}"},
+            )
         return await environment.run(turn.command, kind=turn.kind, cpus=1, timeout=turn.timeout_s)
 
     def _note_reward(self, rollout: Rollout, result: Result) -> None:

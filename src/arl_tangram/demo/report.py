@@ -52,8 +52,8 @@ def share_said(steps: Sequence[Played]) -> str | None:
             low, high = PUBLISHED_SHARE
             return (
                 f"On its own units and without queueing, a trajectory spends "
-                f"{share_in_actions(played):.2f} of its life in actions (median; published "
-                f"measurements: {low:.2f} to {high:.2f})."
+                f"{share_in_actions(played):.2f} of its life in actions (published measurements: "
+                f"{low:.2f} to {high:.2f})."
             )
     return None
 
