@@ -105,7 +105,7 @@ async def test_homes_other_environments_and_our_state_cannot_be_read(walled, sta
         f"{home}/.bashrc",
         str(state),
         "/etc/shadow",
-        "/var",
+        "/var/lib",
         f"/proc/{os.getpid()}",
         "/sys",
     ):
