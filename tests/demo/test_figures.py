@@ -17,7 +17,7 @@ from arl_tangram.demo.play import Act, Played
 from arl_tangram.demo.report import report, share_said, table_of
 from arl_tangram.demo.setting import Setting
 
-SETTING = Setting(units=12, unit_cores=0.5, speed=1.0)
+SETTING = Setting(units=12, unit_cores=0.5)
 MACHINE = {"node": "m", "enforcement": "cgroup-v1", "isolation": "namespaces"}
 
 

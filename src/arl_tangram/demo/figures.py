@@ -88,7 +88,7 @@ def document(
             units["share_of_life_in_actions"] = share_in_actions(played)
             ratios = _ratios(figures)
     return {
-        "machine": {**machine, "core_speed": setting.speed},
+        "machine": dict(machine),
         "units": units,
         "policies": {name: asdict(each) for name, each in figures.items()},
         "ratios": ratios,
