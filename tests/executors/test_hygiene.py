@@ -146,7 +146,7 @@ async def test_600_short_lived_orphans_three_times_leave_no_process(limited):
     while len(limited.group(sandbox).processes()) > before and time.monotonic() < deadline:
         await limited.run("sleep 0.1")
 
-    assert before == len(limited.group(sandbox).processes())
+    assert len(limited.group(sandbox).processes()) <= before
     assert [] == [p for p in descendants() if p.status() == psutil.STATUS_ZOMBIE]
 
 

@@ -48,6 +48,9 @@ class V2Group:
             with contextlib.suppress(OSError):
                 self._peak = os.open(folder / "memory.peak", os.O_RDONLY | os.O_CLOEXEC)
 
+    def entered(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()  # only whole processes move between these groups
+
     def admit(self, pid: int) -> None:
         group.write(self._folder / "cgroup.procs", pid)
 

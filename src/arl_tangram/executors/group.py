@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Collection
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Protocol
 
@@ -19,8 +20,11 @@ OVERHEAD_PIDS = 8  # the first process, the wardens
 class Group(Protocol):
     """The kernel's group of one environment, or what stands in for it."""
 
+    def entered(self) -> AbstractContextManager[None]:
+        """Have what this thread starts meanwhile start in the group, where that can be done."""
+
     def admit(self, pid: int) -> None:
-        """Move a process into the group; what it starts from now on is in it too."""
+        """Move a process into the group, unless it was started in it."""
 
     def set_cpu(self, milli: int) -> None:
         """Allow this many real millicores, at once."""
@@ -70,6 +74,9 @@ class Groups(Protocol):
 
 class NoGroup:
     """Stands in where the kernel offers no group: nothing is limited."""
+
+    def entered(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def admit(self, pid: int) -> None: ...
     def set_cpu(self, milli: int) -> None: ...

@@ -16,35 +16,42 @@ from .group import Group
 from .inside import tree
 
 INFO_FD = 5
-END_S = 2.0
+END_S = 6.0
 
 
 class Runner:
-    """A started first process.
+    """The first process of one environment.
 
     Args:
-        argv: what to start: bubblewrap and the interpreter, or the interpreter alone.
-        program_fd: an open file with our code for it.
         log: the file it complains to.
+        namespaces: whether bubblewrap puts it into namespaces of its own.
 
     Attributes:
         died: whether it has ended.
         on_death: called once when it does.
     """
 
-    def __init__(self, argv: list[str], *, program_fd: int, log: Path, namespaces: bool) -> None:
+    def __init__(self, log: Path, *, namespaces: bool) -> None:
         self._loop = asyncio.get_running_loop()
         self._log = log
         self._namespaces = namespaces
         self.died = False
         self.on_death: Callable[[], None] = lambda: None
         self._ended: asyncio.Future[None] = self._loop.create_future()
-        self._control, inside = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._info, info = os.pipe2(os.O_CLOEXEC)
-        complaints = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self.pid = 0
+        self._first_pid = 0
+        self._first = self._watched = -1
+
+    def start(self, argv: list[str], *, program_fd: int) -> None:
+        """Start bubblewrap and the interpreter, or the interpreter alone; `program_fd` is an open
+        file with our code for it. May be called from another thread.
+        """
+        control, inside = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        read_info, info = os.pipe2(os.O_CLOEXEC)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        complaints = os.open(self._log, flags, 0o600)
         # Copied out of the way first, or putting one in its place could overwrite the next.
-        low = (inside.fileno(), program_fd, info)
-        high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 16) for fd in low]
+        high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 16) for fd in (inside.fileno(), info)]
         try:
             # Not `subprocess`: it may fork, which is dear in a large parent.
             self.pid = os.posix_spawn(
@@ -56,19 +63,27 @@ class Runner:
                     (os.POSIX_SPAWN_DUP2, complaints, 1),
                     (os.POSIX_SPAWN_DUP2, complaints, 2),
                     (os.POSIX_SPAWN_DUP2, high[0], CONTROL_FD),
-                    (os.POSIX_SPAWN_DUP2, high[1], PROGRAM_FD),
-                    (os.POSIX_SPAWN_DUP2, high[2], INFO_FD),
+                    (os.POSIX_SPAWN_DUP2, program_fd, PROGRAM_FD),
+                    (os.POSIX_SPAWN_DUP2, high[1], INFO_FD),
                 ],
                 setsid=True,
                 setsigmask=[],
                 setsigdef=[s for s in signal.valid_signals() if s not in (9, 19)],
             )
+        except OSError:
+            control.close()
+            os.close(read_info)
+            raise
         finally:
             for fd in (*high, info, complaints):
                 os.close(fd)
             inside.close()
-        self._first_pid = 0
-        self._first = -1 if namespaces else os.pidfd_open(self.pid)
+        self._control, self._info = control, read_info
+        if not self._namespaces:
+            self._first = os.pidfd_open(self.pid)
+
+    def watch(self) -> None:
+        """Notice its end from now on."""
         self._watched = os.pidfd_open(self.pid)
         self._loop.add_reader(self._watched, self._reap)
 
@@ -127,6 +142,8 @@ class Runner:
 
     async def end(self) -> None:
         """End everything and wait until it is gone."""
+        if self._watched < 0:
+            self.watch()
         if self._namespaces:
             self.kill()  # all processes of a PID namespace end with its first
         self._control.close()

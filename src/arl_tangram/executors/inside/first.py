@@ -5,6 +5,7 @@ import _socket
 import posix
 import select
 import sys
+import time
 
 from arl_tangram.executors.inside import calls, frames, tree
 from arl_tangram.executors.inside.spawn import Spawner
@@ -13,6 +14,7 @@ from arl_tangram.executors.inside.warden import Gone, Warden
 CONTROL = 3
 CLOSE_ON_EXEC = 0x40000000  # MSG_CMSG_CLOEXEC
 NAME = b"tangram-init"
+END_S = 5.0
 SHM = "/dev/shm"  # noqa: S108  a new file system of this environment
 
 
@@ -27,6 +29,7 @@ class First:
         self._alone = alone
         self._control = _socket.socket(fileno=CONTROL)
         self._wardens: set[int] = set()
+        self._ended = select.poll()
         self._wake, self._waker = posix.pipe2(posix.O_CLOEXEC | posix.O_NONBLOCK)
 
     def serve(self) -> None:
@@ -41,6 +44,7 @@ class First:
         _signal.signal(_signal.SIGINT, _signal.SIG_DFL if self._alone else _signal.SIG_IGN)
         _signal.set_wakeup_fd(self._waker, warn_on_full_buffer=False)
         _signal.signal(_signal.SIGCHLD, lambda number, stack: None)
+        self._ended.register(self._wake, select.POLLIN)
         poll = select.poll()
         poll.register(self._wake, select.POLLIN)
         poll.register(CONTROL, select.POLLIN)
@@ -125,12 +129,12 @@ class First:
 
     def _end(self) -> None:
         if not self._alone:
-            for _ in range(20):
+            deadline = time.monotonic() + END_S
+            while tree.children(posix.getpid()) and time.monotonic() < deadline:
                 tree.end_below(posix.getpid())
                 self._wardens.clear()
+                self._ended.poll(5)
                 self._reap()
-                if not tree.children(posix.getpid()):
-                    break
         posix._exit(0)
 
 

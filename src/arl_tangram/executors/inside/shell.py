@@ -66,6 +66,7 @@ class Shell:
 
     def serve(self) -> None:
         """Run commands until the shell has ended, then stay with what it has left behind."""
+        self._warden.listen(True)
         while True:
             match self._warden.next_order():
                 case ("command", int(serial), bytes(text), stdin, cores, idle_s, int(limit)):
@@ -76,7 +77,7 @@ class Shell:
                     return
                 case _:
                     pass  # meant for a command that has ended
-        self._warden.linger({self._out.reading: self._out, self._err.reading: self._err})
+        self._warden.linger([self._out, self._err])
 
     def _run(  # noqa: PLR0917  an order has these parts
         self,
