@@ -68,7 +68,7 @@ bench:
 
 test-cgroup2:
 	$(setup) cgroup2
-	scripts/cgroup2-vm -- $(abspath $(bin))/python -m pytest -q -p no:cacheprovider -m cgroup2 $(TESTS)
+	scripts/cgroup2-vm -- $(abspath $(bin))/python -m pytest -q -p no:cacheprovider -m cgroup2 $(or $(TESTS),tests/executors)
 
 format:
 	$(setup) dev
