@@ -7,11 +7,11 @@ import os
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from ..core.model import Outcome
+from ..core.model import MILLI, Outcome
 from ..errors import ConfigError, Unavailable
 from . import completion
 from .files import Files
@@ -88,6 +88,7 @@ class LocalSandbox:
         self._group = group
         self._workspace = workspace
         self._scale = cpu_scale
+        self._machine_milli = round(MILLI * (os.cpu_count() or 1) / cpu_scale)
         self._pin = pin
         self._limits = limits
         self._files = files
@@ -398,10 +399,15 @@ class LocalSandbox:
 
     # -- commands --------------------------------------------------------------------------------
 
+    def granted(self, grant: CpuGrant) -> dict[str, str]:
+        """The variables of a grant; no more is promised than this machine could ever give."""
+        most = max(grant.milli, min(grant.most_milli, self._machine_milli))
+        return grant_variables(replace(grant, most_milli=most))
+
     def _granted(self, grant: CpuGrant) -> dict[bytes, bytes]:
         key = (grant.milli, grant.most_milli)
         if (granted := self._grant_variables.get(key)) is None:
-            granted = encode_environment(grant_variables(grant))
+            granted = encode_environment(self.granted(grant))
             self._grant_variables[key] = granted
         return granted
 

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ..errors import Unavailable
-from .grants import grant_variables
 from .inside import frames
 from .port import Completion, CpuGrant, Invocation
 
@@ -86,7 +85,7 @@ class LocalShell:
     def _text(self, invocation: Invocation, grant: CpuGrant) -> bytes:
         command = invocation.command
         text = command if isinstance(command, str) else shlex.join(command)
-        variables = {**grant_variables(grant), **invocation.variables}
+        variables = {**self._sandbox.granted(grant), **invocation.variables}
         changed = {k: v for k, v in variables.items() if self._granted.get(k) != v}
         self._granted.update(changed)
         exports = "".join(f"export {k}={shlex.quote(v)}\n" for k, v in changed.items())
