@@ -21,8 +21,8 @@ from ..demo.plan import Rollout, plan
 from ..demo.play import Played, describe, play
 from ..demo.recordings import recordings
 from ..demo.rehearsal import rehearse
+from ..demo.report import caution_said, share_said, table_of
 from ..demo.report import report as report_of
-from ..demo.report import share_said, table_of
 from ..demo.setting import STATIC_UNITS, Setting, setting_for
 from ..errors import ConfigError
 from ..policies.registry import policy_named
@@ -108,6 +108,7 @@ def _play(
         for name in names:
             playing = play(rollouts, name, setting=setting, told=partial(told, name))
             steps.append(asyncio.run(playing))
+            said.print(f"{name}: the step took {steps[-1].step_s:.1f} s.", highlight=False)
     return steps
 
 
@@ -153,8 +154,8 @@ def _print_table(said: Console, steps: Sequence[Played], setting: Setting) -> No
     said.print()
     said.print(table)
     said.print("\nIn brackets: how many times better than static.", highlight=False)
-    if share := share_said(steps):
-        said.print(share, highlight=False)
+    for remark in filter(None, (share_said(steps), caution_said(setting))):
+        said.print(remark, highlight=False)
 
 
 def _check_rewards(said: Console, steps: Sequence[Played]) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..core.model import Outcome, Seconds
-from ..errors import Unavailable
+from ..errors import TangramError, Unavailable
 from ..runtime.environment import Environment
 from ..runtime.results import Result
 from ..runtime.tangram import Tangram
@@ -82,9 +82,12 @@ async def play(
     async with _local(setting, policy, ledger) as tangram:
         began = time.monotonic()
         stage = _Stage(tangram, ledger, setting, told, owned=policy == STATIC)
-        async with asyncio.TaskGroup() as group:
-            for rollout in rollouts:
-                group.create_task(stage.play(rollout))
+        try:
+            async with asyncio.TaskGroup() as group:
+                for rollout in rollouts:
+                    group.create_task(stage.play(rollout))
+        except* TangramError as errors:
+            raise errors.exceptions[0] from None  # the others failed for the same reason
         step_s = time.monotonic() - began
     return Played(
         policy=policy,

@@ -58,6 +58,17 @@ def share_said(steps: Sequence[Played]) -> str | None:
     return None
 
 
+def caution_said(setting: Setting) -> str | None:
+    """What units that are parts of a core do to the comparison; None where they are whole."""
+    if setting.unit_cores >= 1:
+        return None
+    return (
+        f"A step with one thread cannot use {STATIC_UNITS} whole cores, but it can use "
+        f"{STATIC_UNITS} parts of one: short steps run faster under static here (see p50) than "
+        f"they would on a larger machine."
+    )
+
+
 def report(
     steps: Sequence[Played], setting: Setting, *, machine: Mapping[str, str], seed: int
 ) -> str:
@@ -77,7 +88,7 @@ def report(
         chapters=[
             Chapter(
                 title="Figures",
-                about=share_said(steps) or "",
+                about=" ".join(filter(None, (share_said(steps), caution_said(setting)))),
                 panels=[
                     Panel(
                         title="Side by side",
