@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import pytest
@@ -73,7 +74,7 @@ def test_the_worthwhile_amounts_are_the_lower_hull_of_time_over_units(
     assert all(slow[k] == pytest.approx(1 / speedup.at(k)) for k in curve.units)
     # Each further unit saves less than the one before, and every step saves something.
     steps = curve.savings[:-1]
-    assert all(a > b for a, b in zip(steps, steps[1:], strict=False))
+    assert all(a > b for a, b in itertools.pairwise(steps))
     assert all(step > 0 for step in steps)
     assert 0.0 == curve.savings[-1]
     # No allowed amount lies below the hull, so a mix of worthwhile amounts is never worse.

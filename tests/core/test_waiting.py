@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from arl_tangram.core.model import Action, Outcome
+from arl_tangram.core.model import Action, ActionId, Outcome
 from arl_tangram.core.phases import EnvironmentPhase, Phase
 from arl_tangram.testing.builders import action, environment, node
 from arl_tangram.testing.watched import Watched, started
@@ -264,3 +264,14 @@ def test_nothing_is_refused_or_forgotten_when_far_more_waits_than_is_looked_past
     assert [] == watched.ledger.unresolved()
     assert Outcome.SUCCEEDED is watched.outcome("small")
     assert EnvironmentPhase.CLOSED is watched.kernel.phase_of_environment("none")  # type: ignore[arg-type]
+
+
+def test_an_action_that_environments_left_no_room_for_goes_where_room_comes_first() -> None:
+    watched = Watched(node("n0", gpu=4), patience_s=1.0)
+    watched.request(environment("long", gpu=1))
+    watched.submit(action("big", gpu=4))
+    watched.wait(1.0)
+    watched.request(environment("another"))
+    assert "n0" == watched.kernel.explain(ActionId("big")).node
+
+    assert ["big"] == started(watched.join(node("n1", gpu=4)))

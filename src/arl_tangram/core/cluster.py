@@ -115,6 +115,13 @@ class Cluster:
         entry.bound_to = node.id
         node.queue.add(entry)
 
+    def unbind(self, entry: Entry, node: NodeState) -> None:
+        """Let an action that waits on this node go to any again, before the others of its task."""
+        node.queue.remove(entry)
+        entry.bound_to = None
+        self.enqueue(entry, first=True)
+        self.dirty.update(dict.fromkeys(self.nodes))
+
     def dequeue(self, entry: Entry) -> None:
         """Take a waiting action out of wherever it waits."""
         environment = self._environment_of(entry)

@@ -231,7 +231,7 @@ class Learned:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Learned:
         """What `to_json` gave. Raises `ValueError` naming what is wrong."""
-        version = data.get("version") if isinstance(data, Mapping) else None
+        version = dict(data).get("version")
         if version != 1:
             raise ValueError(f"version={version!r}: this profile is not of version 1")
         learned = cls()

@@ -191,6 +191,12 @@ class Placement:
     def _make_way(self) -> None:
         """Keep room on one node for an action if environments leave none for it on any."""
         cluster = self._cluster
+        for node in cluster.nodes.values():
+            overdue = node.queue.overdue()
+            if overdue is None or overdue.action.environment or node.could_host(overdue.least):
+                continue
+            if any(other.could_host(overdue.least) for other in cluster.nodes.values()):
+                cluster.unbind(overdue, node)
         action = next(Queue.served([cluster.anywhere], cluster.held), None)
         if action is None or cluster.now - action.submitted_at < self._patience_s:
             return
