@@ -130,14 +130,13 @@ def _check_cores(node: NodeState, grants: list[Grant]) -> None:
             used[core] += MILLI
         if part:
             used[grant.cores[whole]] += part
-    _require(all(n <= MILLI for n in used.values()), f"{node.id}: a core is granted twice")
-    shared = {core: used[core] for core in node.pool.cpu.rooms if used[core]}
+    cpu = node.pool.cpu
+    sizes, free = cpu.sizes(), set(cpu.untouched())
+    for core, milli in used.items():
+        _require(milli <= sizes.get(core, 0), f"{node.id}: core {core} is granted twice")
+    for core, size in sizes.items():
+        expected = size if core in free else cpu.rooms.get(core, 0)
+        _require(used[core] + expected == size, f"{node.id}: core {core} has not what is left")
     _require(
-        all(
-            n < MILLI or room == 0
-            for n, room in zip(
-                shared.values(), (node.pool.cpu.rooms[c] for c in shared), strict=True
-            )
-        ),
-        f"{node.id}: a shared core is off",
+        len(free) == cpu.whole, f"{node.id}: {cpu.whole} cores are said to be free, not {free}"
     )
