@@ -123,7 +123,7 @@ def test_the_table_tells_how_many_times_better() -> None:
 
 
 def test_what_parts_of_a_core_do_to_the_comparison_is_told() -> None:
-    assert "3 parts of one" in (caution_said(SETTING) or "")
+    assert "one core, 2 units here" in (caution_said(SETTING) or "")
     assert caution_said(Setting(units=15, unit_cores=1.0)) is None
 
 

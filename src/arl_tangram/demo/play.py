@@ -199,7 +199,12 @@ class _Stage:
                 cpus=(1, self._setting.units),
                 variables={"DEMO_WORK": f"{rollout.work:.5f}"},
             )
-        return await environment.run(turn.command, kind=turn.kind, cpus=1, timeout=turn.timeout_s)
+        return await environment.run(
+            turn.command,
+            kind=turn.kind,
+            cpus=(1, self._setting.core_units),
+            timeout=turn.timeout_s,
+        )
 
     def _note_reward(self, rollout: Rollout, result: Result) -> None:
         try:

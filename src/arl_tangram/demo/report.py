@@ -63,9 +63,9 @@ def caution_said(setting: Setting) -> str | None:
     if setting.unit_cores >= 1:
         return None
     return (
-        f"A step with one thread cannot use {STATIC_UNITS} whole cores, but it can use "
-        f"{STATIC_UNITS} parts of one: short steps run faster under static here (see p50) than "
-        f"they would on a larger machine."
+        f"A step with one thread can use one core, {setting.core_units} units here: under static it "
+        f"has the {STATIC_UNITS} of its environment, otherwise 1 to {setting.core_units} as the "
+        f"load allows."
     )
 
 

@@ -27,6 +27,11 @@ class Setting:
     unit_cores: float
 
     @property
+    def core_units(self) -> int:
+        """Units that make one core, which is what a step with one thread can use."""
+        return max(1, int(1 / self.unit_cores))
+
+    @property
     def containers(self) -> int:
         """How many environments fit at once under `static`."""
         return self.units // STATIC_UNITS
