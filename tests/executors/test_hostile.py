@@ -1,3 +1,4 @@
+import signal
 import time
 
 import psutil
@@ -5,6 +6,7 @@ import pytest
 
 from arl_tangram.core.model import Outcome
 from arl_tangram.errors import RequestError, Unavailable
+from arl_tangram.executors.inside import tree
 
 
 async def works(place):
@@ -44,7 +46,7 @@ async def test_a_fork_bomb_in_the_background_is_bounded_and_ends_with_its_enviro
 
 
 async def test_a_command_that_kills_all_it_can_has_failed_and_the_environment_works_on(walled):
-    ended = await walled.run("kill -9 -1; sleep 5", timeout_s=10)
+    ended = await walled.run("sh -c 'kill -9 -1'; sleep 5", timeout_s=10)
 
     assert Outcome.FAILED is ended.outcome
     assert await works(walled)
@@ -152,7 +154,7 @@ async def test_a_zero_byte_in_a_command_is_its_failure(walled):
 
 
 async def test_no_zombie_is_left_by_hostile_commands(walled):
-    await walled.run("kill -9 -1")
+    await walled.run("sh -c 'kill -9 -1'; true")
     await walled.run("setsid sleep 300 & kill -9 $$", timeout_s=1)
 
     dead = [
@@ -171,3 +173,12 @@ while True:
         pass
 """
 BACKGROUND = FORKS_WITHOUT_END.strip().replace("\n", "\n ").replace("import os", "pass")
+
+
+def test_a_process_id_that_is_none_reaches_nothing():
+    tree.end_below(0)
+    tree.end_below(1)
+    tree.signal_each([-1, 0], signal.SIGKILL)  # would end this process and many others
+
+    assert [] == tree.descendants(0)
+    assert [] == tree.descendants(1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from . import group, owner
@@ -43,13 +43,10 @@ def own_folders() -> dict[str, Path]:
 
 
 class V1Group:
-    """The folders of one environment; `homes` are those of our own group."""
+    """The folders of one environment."""
 
-    def __init__(
-        self, folders: Mapping[str, Path], *, homes: Mapping[str, Path], cores: str
-    ) -> None:
+    def __init__(self, folders: Mapping[str, Path], *, cores: str) -> None:
         self._folders = folders
-        self._homes = homes
         self._all_cores = cores
         self._milli = -1
         self._cores = cores
@@ -57,19 +54,11 @@ class V1Group:
         self._quota = self._open("cpu", "cpu.cfs_quota_us")
         self._peak = self._open("memory", "memory.max_usage_in_bytes")
 
-    @contextlib.contextmanager
-    def entered(self) -> Iterator[None]:
-        # To move itself a thread waits for nobody; to move another process means to hold up
-        # every start of a process on the machine for several milliseconds.
-        try:
-            for folder in self._folders.values():
-                group.write(folder / "tasks", 0)
-            yield
-        finally:
-            for home in self._homes.values():
-                group.write(home / "tasks", 0)
-
-    def admit(self, pid: int) -> None: ...
+    @property
+    def entries(self) -> Sequence[str]:
+        # Not `cgroup.procs`: to move a whole process means to hold up every start of a process on
+        # the machine for several milliseconds.
+        return [str(folder / "tasks") for folder in self._folders.values()]
 
     def set_cpu(self, milli: int) -> None:
         if milli == self._milli or self._quota < 0:
@@ -144,7 +133,7 @@ class V1Groups:
     name = "cgroup-v1"
 
     def __init__(self) -> None:
-        own = self._own = own_folders()
+        own = own_folders()
         if "cpu" not in own:
             raise OSError("the cpu controller of cgroup v1 is not mounted")
         self._name = owner.new_name()
@@ -180,7 +169,7 @@ class V1Groups:
                 group.write(swap, memory_bytes)
         if pids is not None and "pids" in folders:
             group.write(folders["pids"] / "pids.max", pids + group.OVERHEAD_PIDS)
-        return V1Group(folders, homes=self._own, cores=self._cores)
+        return V1Group(folders, cores=self._cores)
 
     def close(self) -> None:
         for folder in self._folders.values():

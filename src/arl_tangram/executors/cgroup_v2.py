@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from . import group, owner
@@ -48,11 +48,9 @@ class V2Group:
             with contextlib.suppress(OSError):
                 self._peak = os.open(folder / "memory.peak", os.O_RDONLY | os.O_CLOEXEC)
 
-    def entered(self) -> contextlib.AbstractContextManager[None]:
-        return contextlib.nullcontext()  # only whole processes move between these groups
-
-    def admit(self, pid: int) -> None:
-        group.write(self._folder / "cgroup.procs", pid)
+    @property
+    def entries(self) -> Sequence[str]:
+        return [str(self._folder / "cgroup.procs")]
 
     def set_cpu(self, milli: int) -> None:
         if milli != self._milli:

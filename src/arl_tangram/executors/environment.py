@@ -46,6 +46,7 @@ class Run:
 
     grant: CpuGrant
     invocation: Invocation
+    over: asyncio.Future[None]  # done when nothing of it is left to do
     in_shell: bool = False
     shell_lost: bool = False
     warden: Warden | None = None
@@ -129,7 +130,7 @@ class LocalSandbox:
 
     def new_run(self, invocation: Invocation, grant: CpuGrant, *, in_shell: bool = False) -> Run:
         """A command that is about to start."""
-        return Run(grant, invocation, in_shell=in_shell)
+        return Run(grant, invocation, self._loop.create_future(), in_shell=in_shell)
 
     async def dismiss(self, warden: Warden) -> None:
         """End a warden and everything it answers for."""
@@ -192,7 +193,8 @@ class LocalSandbox:
 
     async def _take_warden(self) -> Warden:
         while self._idle:
-            if (warden := self._idle.pop()).alive:
+            warden = self._idle.pop()
+            if await warden.ready and warden.alive:
                 return warden
         return await self.new_warden()
 
@@ -230,6 +232,7 @@ class LocalSandbox:
 
     async def _find_out(self) -> None:
         """A warden was lost: learn whether the environment was, and let its remains be ended."""
+        await self._loop.run_in_executor(self._offload, self._runner.end_orphans)
         try:
             self._idle.append(await self.new_warden())
         except Unavailable:
@@ -284,6 +287,7 @@ class LocalSandbox:
         for timer in run.timers:
             timer.cancel()
         del self._runs[run_id]
+        run.over.set_result(None)
         if not self._idle and self.usable:
             self._spare_warden()
         if self._runs:
@@ -313,8 +317,7 @@ class LocalSandbox:
         # The warden is held up, by a crowd or because it was stopped: do its work for it.
         if run.warden:
             self._group.set_cpu(ENDING_MILLI)
-            pid = run.warden.inner_pid
-            self._offload.submit(self._runner.end_below_warden, pid, self._group)
+            self._offload.submit(self._runner.end_below_warden, run.warden.pid, self._group)
             later = self._loop.call_later(HELP_S, self._end_everything, run)
             run.timers.append(later)
 
@@ -361,6 +364,8 @@ class LocalSandbox:
             run.stopped = run.stopped or Outcome.CANCELLED
         await self._runner.end()
         self._runner_died()
+        while self._runs:  # they still have to read how they ended
+            await asyncio.wait([run.over for run in self._runs.values()])
         self._files.close()
         self._on_close(self)
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Collection
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Protocol
+
+from .inside.tree import signal_each
 
 PERIOD_US = 20_000
 """How often a quota is renewed: short, so that a group that has used its part waits briefly."""
@@ -20,11 +21,9 @@ OVERHEAD_PIDS = 8  # the first process, the wardens
 class Group(Protocol):
     """The kernel's group of one environment, or what stands in for it."""
 
-    def entered(self) -> AbstractContextManager[None]:
-        """Have what this thread starts meanwhile start in the group, where that can be done."""
-
-    def admit(self, pid: int) -> None:
-        """Move a process into the group, unless it was started in it."""
+    @property
+    def entries(self) -> Sequence[str]:
+        """The files that a process with one thread writes 0 to in order to move itself in."""
 
     def set_cpu(self, milli: int) -> None:
         """Allow this many real millicores, at once."""
@@ -75,10 +74,10 @@ class Groups(Protocol):
 class NoGroup:
     """Stands in where the kernel offers no group: nothing is limited."""
 
-    def entered(self) -> AbstractContextManager[None]:
-        return nullcontext()
+    @property
+    def entries(self) -> Sequence[str]:
+        return ()
 
-    def admit(self, pid: int) -> None: ...
     def set_cpu(self, milli: int) -> None: ...
     def set_cores(self, cores: Collection[int]) -> None: ...
     def freeze(self) -> None: ...
@@ -156,8 +155,8 @@ def remove_folder(folder: Path, *, seconds: float = 10.0) -> None:
             for below in folder.iterdir():
                 if below.is_dir():
                     remove_folder(below, seconds=seconds)
-            for pid in read(folder / "cgroup.procs").split():
-                os.kill(int(pid), signal.SIGKILL)
+            # A process that is in no PID namespace of ours shows as 0.
+            signal_each([int(p) for p in read(folder / "cgroup.procs").split()], signal.SIGKILL)
         except OSError:
             pass
         time.sleep(0.001)

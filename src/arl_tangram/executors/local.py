@@ -20,6 +20,7 @@ from .port import EnvironmentSpec
 from .runner import Runner
 from .sites import Site, Sites
 from .state import State, default_folder
+from .stem import Stem
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
 OPEN_S = 20.0
@@ -75,6 +76,9 @@ class LocalHost:
             program_fd=self._program_fd,
             etc=self._state.folder / ETC,
         )
+        self._stem = Stem(
+            user=self._user, program_fd=self._program_fd, log=self._state.folder / "log"
+        )
         # One thread, which lives as long as we do: what it starts is told to end with it.
         self._spawner = ThreadPoolExecutor(1, thread_name_prefix="tangram-spawner")
         self._offload = ThreadPoolExecutor(4, thread_name_prefix="tangram-host")
@@ -98,13 +102,12 @@ class LocalHost:
         loop = asyncio.get_running_loop()
         # Numbered, since the remains of one of the same name may still be on their way out.
         site = self._sites.choose(spec, f"{next(self._numbers)}-{spec.id}")
-        runner = Runner(site.folder / "log", namespaces=site.walled)
+        runner = Runner(site.folder / "log", stem=self._stem if site.walled else None)
         making = loop.run_in_executor(self._spawner, self._sites.build, site, runner)
         sandbox: LocalSandbox | None = None
         try:
             group = await asyncio.shield(making)
             runner.watch()
-            await loop.run_in_executor(self._offload, self._sites.limit, site, runner, group)
             sandbox = self._sandboxes[spec.id] = LocalSandbox(
                 spec,
                 runner=runner,
@@ -150,6 +153,7 @@ class LocalHost:
             await asyncio.to_thread(self._groups.close)
             await asyncio.to_thread(self._state.close)
             self._offload.shutdown()
+            await asyncio.to_thread(self._stem.close)
             self._spawner.shutdown()
 
     # -- opening ---------------------------------------------------------------------------------

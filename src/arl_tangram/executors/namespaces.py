@@ -42,8 +42,15 @@ ETC = (
     "terminfo",
     "timezone",
 )
-# What the wardens need to drop to the user of the commands, and to end and move their processes.
-CAPABILITIES = ("CAP_SETUID", "CAP_SETGID", "CAP_KILL", "CAP_SYS_NICE")
+# As the kernel numbers them; `os` has names for them only in later versions.
+NEW_NS, NEW_UTS, NEW_IPC = 0x20000, 0x4000000, 0x8000000
+NEW_USER, NEW_PID, NEW_NET = 0x10000000, 0x20000000, 0x40000000
+
+
+def kinds(*, network: bool, user_namespace: bool) -> int:
+    """Which namespaces an environment has of its own."""
+    found = NEW_NS | NEW_UTS | NEW_IPC | NEW_PID
+    return found | (0 if network else NEW_NET) | (NEW_USER if user_namespace else 0)
 
 
 def make_etc(target: Path, *, uid: int) -> None:
@@ -103,8 +110,6 @@ def arguments(
         line.append("--unshare-user")
     else:
         line += ["--cap-drop", "ALL"]
-        for capability in CAPABILITIES:
-            line += ["--cap-add", capability]
     if info_fd is not None:
         line += ["--info-fd", str(info_fd)]
     for folder in SYSTEM:

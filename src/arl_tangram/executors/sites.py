@@ -12,10 +12,11 @@ from pathlib import Path
 
 from ..errors import Unavailable
 from . import boot, namespaces
-from .group import Group
+from .group import OVERHEAD_PIDS, Group
 from .port import MIB, EnvironmentSpec
 from .probe import Found
-from .runner import INFO_FD, Runner
+from .runner import FIRST, INFO_FD, Runner
+from .stem import Entry
 
 OPEN_FILES = 4096
 HOME, TMP, WORKSPACE = "home", "tmp", "workspace"
@@ -101,9 +102,9 @@ class Sites:
                 site.folder.name, memory_bytes=memory, pids=site.spec.pids
             )
             try:
-                with group.entered():
-                    runner.start(self._command(site), program_fd=self._program_fd)
+                self._start(site, runner, group)
             except BaseException:
+                runner.kill()
                 group.remove()
                 raise
         except BaseException:
@@ -111,25 +112,28 @@ class Sites:
             raise
         return group
 
-    def limit(self, site: Site, runner: Runner, group: Group) -> None:
-        """Put its first process under its limits, before it makes any other. Blocks."""
+    def _start(self, site: Site, runner: Runner, group: Group) -> None:
+        first = runner.start(self._command(site), program_fd=self._program_fd)
+        if not first:
+            raise Unavailable(f"environment {site.spec.id} {runner.trouble()}")
+        runner.entry = self._entry(site, group, first)
+
+    def _entry(self, site: Site, group: Group, first: int) -> Entry:
         spec = site.spec
-        pid = runner.learn_first_pid()
-        if not pid:
-            raise Unavailable(f"environment {spec.id} {runner.trouble()}")
-        try:
-            group.admit(pid)
-            _limit(pid, resource.RLIMIT_CORE, 0)
-            _limit(pid, resource.RLIMIT_NOFILE, OPEN_FILES)
-            if self._found.groups.name == "rlimits":
-                if spec.memory_mib is not None:
-                    _limit(pid, resource.RLIMIT_AS, spec.memory_mib * MIB)
-                # Counted per user namespace, so where it has one, for it alone.
-                if self._found.user_namespace and site.walled:
-                    _limit(pid, resource.RLIMIT_NPROC, spec.pids)
-        except OSError as error:
-            why = runner.complaint() or f"it could not be limited: {error}"
-            raise Unavailable(f"environment {spec.id} could not be started: {why}") from error
+        limits = {resource.RLIMIT_CORE: 0, resource.RLIMIT_NOFILE: OPEN_FILES}
+        if self._found.groups.name == "rlimits":
+            if spec.memory_mib is not None:
+                limits[resource.RLIMIT_AS] = spec.memory_mib * MIB
+            # Counted per user namespace, so where it has one, for it alone.
+            if self._found.user_namespace and site.walled:
+                limits[resource.RLIMIT_NPROC] = spec.pids + OVERHEAD_PIDS
+        for which, value in limits.items():
+            _, hard = resource.getrlimit(which)
+            limits[which] = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        if not site.walled:
+            return Entry(0, 0, group.entries, limits)
+        kinds = namespaces.kinds(network=spec.network, user_namespace=self._found.user_namespace)
+        return Entry(first, kinds, group.entries, limits)
 
     def _make_folders(self, site: Site) -> None:
         if site.spec.workspace is not None:
@@ -142,9 +146,8 @@ class Sites:
             (site.folder / name).chmod(0o1777)
 
     def _command(self, site: Site) -> list[str]:
-        first = boot.command(user=site.user, alone=site.walled)
         if not site.walled:
-            return first
+            return boot.command("first", user=site.user)
         walls = namespaces.arguments(
             bwrap=self._found.bwrap,
             folders={
@@ -158,11 +161,4 @@ class Sites:
             user_namespace=self._found.user_namespace,
             info_fd=INFO_FD,
         )
-        return [*walls, *first]
-
-
-def _limit(pid: int, which: int, value: int) -> None:
-    _, hard = resource.prlimit(pid, which)
-    if hard != resource.RLIM_INFINITY:
-        value = min(value, hard)
-    resource.prlimit(pid, which, (value, value))
+        return [*walls, "/bin/sh", "-c", FIRST]

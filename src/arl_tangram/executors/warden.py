@@ -71,7 +71,7 @@ class Warden:
         ready: done when it has said hello; its result is False if it never did.
         gone: done when it has ended.
         alive: whether it can still be talked to.
-        inner_pid: its process id inside the environment.
+        pid: its process id on the host.
         trouble: what went wrong in it, if it broke down by itself.
     """
 
@@ -81,7 +81,7 @@ class Warden:
         self.gone: asyncio.Future[None] = self._loop.create_future()
         self.alive = True
         self.trouble = ""
-        self.inner_pid = 0
+        self.pid = 0
         self._on_end = on_end
         self._serial = 0
         self._report: asyncio.Future[Report | None] | None = None
@@ -128,8 +128,9 @@ class Warden:
         except ValueError:
             self.close()
             return
-        if report.kind == frames.HELLO:
-            self.inner_pid = report.serial
+        if report.kind == frames.BORN:
+            self.pid = report.serial
+        elif report.kind == frames.HELLO:
             if not self.ready.done():
                 self.ready.set_result(True)
         elif report.kind == frames.CRASHED:

@@ -4,6 +4,7 @@ import _signal  # type: ignore[import-not-found]
 import _socket
 import marshal
 import posix
+import resource  # noqa: F401  wait4 needs it, and must not look for it inside
 import select
 import time
 
@@ -49,9 +50,7 @@ class Warden:
 
     def serve(self) -> None:
         """Say hello, then carry out orders until the host is gone or something stays behind."""
-        self._sock.sendall(frames.to_host([frames.HELLO, posix.getpid()], []))
-        import resource  # noqa: F401, PLC0415  wait4 needs it; loaded once, off the path to hello
-
+        self._sock.sendall(frames.to_host([frames.HELLO], []))
         while True:
             match self.next_order():
                 case ("run", *order):
