@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from types import FrameType
 from typing import Any
@@ -40,11 +41,13 @@ def steps(kernel: Kernel, event: Event) -> int:
         return trace
 
     outer = sys.gettrace()
+    gc.disable()  # a collection runs other people's callbacks
     sys.settrace(trace)
     try:
         kernel.handle(event)
     finally:
         sys.settrace(outer)
+        gc.enable()
     return count
 
 

@@ -151,8 +151,7 @@ class Cluster:
     def release(self, entry: Entry) -> None:
         """Give back what an attempt holds, and take it out of the indexes."""
         lease = entry.lease
-        if lease is None:
-            return
+        assert lease is not None  # only what runs is released
         if (node := self.nodes.get(lease.node)) is not None:
             self.pin(entry, node)
             del node.running[entry.id]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 from .cluster import Cluster, NodeState
 from .entries import Entry, EnvironmentEntry
 from .model import CPU, MILLI, Explanation
@@ -30,11 +32,8 @@ def explain(cluster: Cluster, entry: Entry) -> Explanation:
             node=environment.node,
         )
     node = cluster.nodes.get(entry.bound_to) if entry.bound_to else None
-    before: list[Entry] = []
-    for other in Queue.served([node.queue if node else cluster.anywhere], cluster.held):
-        if other is entry:
-            break
-        before.append(other)
+    served = Queue.served([node.queue if node else cluster.anywhere], cluster.held)
+    before = list(takewhile(lambda other: other is not entry, served))
     return Explanation(
         action=entry.id,
         phase=entry.phase.value,

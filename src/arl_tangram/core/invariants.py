@@ -106,10 +106,10 @@ def _check_node(node: NodeState) -> None:
     surplus: dict[str, int] = defaultdict(int)
     for entry in node.resizable.values():
         elastic = entry.action.elastic
-        _require(elastic is not None and elastic.resizable, f"{entry.id} is not resizable")
+        if elastic is None or not elastic.resizable:
+            raise InvariantError(f"{entry.id} is not resizable")
         _require(entry.phase is Phase.RUNNING, f"{entry.id} does not run and is resizable")
-        if elastic is not None:
-            surplus[elastic.resource] += entry.units - elastic.least
+        surplus[elastic.resource] += entry.units - elastic.least
     for name in {*surplus, *node.surplus}:
         _require(surplus[name] == node.surplus[name], f"{node.id}: surplus of {name} is off")
     reserved = node.reserved_for

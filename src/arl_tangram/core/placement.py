@@ -113,8 +113,8 @@ class Placement:
                         cluster.pin(action, self._node_of(entry))
                         cluster.out.append(Stop(action.lease))
                 self.close_if_idle(entry)
-            case EnvironmentPhase.CLOSING | EnvironmentPhase.CLOSED:
-                return
+            case _:
+                pass  # it is on its way already
 
     def close_if_idle(self, entry: EnvironmentEntry) -> None:
         """Send the last command to an environment that is closing, once nothing runs in it."""

@@ -49,8 +49,7 @@ class Planning:
         while cluster.dirty:
             node_id = next(iter(cluster.dirty))
             del cluster.dirty[node_id]
-            if (node := cluster.nodes.get(node_id)) is not None:
-                self._plan(node)
+            self._plan(cluster.nodes[node_id])
 
     def _plan(self, node: NodeState) -> None:
         cluster = self._cluster

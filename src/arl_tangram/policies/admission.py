@@ -12,12 +12,7 @@ from ..core.policy import Plan, View
 LOOKAHEAD = 8
 
 
-def least(entry: Entry) -> Bundle:
-    """What it holds on its fewest units."""
-    return entry.least
-
-
-def admit(view: View, plan: Plan, *, amounts: Callable[[Entry], Bundle] = least) -> list[Entry]:
+def admit(view: View, plan: Plan, *, amounts: Callable[[Entry], Bundle]) -> list[Entry]:
     """The waiting actions that fit, taken from `view.free` on these amounts, in service order.
 
     An action that does not fit is passed over, until it has been for `view.patience_s`: from then
