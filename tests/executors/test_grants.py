@@ -191,7 +191,7 @@ async def test_what_is_left_in_the_background_is_frozen_between_commands(
     place = make_place(enforcement=enforcement)
     sandbox = await place.open()
     await place.run("(while :; do :; done) & echo $!")
-    while not sandbox._frozen:  # noqa: ASYNC110  it may finish something for a moment, slowly
+    while not sandbox._force.frozen:  # noqa: ASYNC110  it may finish something for a moment, slowly
         await asyncio.sleep(0.02)
 
     frozen = await measured_share(place, sandbox, 0.5)

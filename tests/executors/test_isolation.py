@@ -33,7 +33,7 @@ async def test_a_server_that_prints_into_a_closed_command_still_answers(walled):
 async def test_what_is_left_in_the_background_gets_no_processor_time_between_commands(best):
     sandbox = await best.open()
     await best.run("while :; do :; done & echo $!")
-    while not sandbox._frozen:  # noqa: ASYNC110  it may finish something for a moment, slowly
+    while not sandbox._force.frozen:  # noqa: ASYNC110  it may finish something for a moment, slowly
         await asyncio.sleep(0.02)
 
     used = cpu_time(best.group(sandbox))

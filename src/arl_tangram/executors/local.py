@@ -15,6 +15,7 @@ from ..errors import ConfigError, Unavailable
 from . import boot, namespaces, probe
 from .environment import LocalSandbox
 from .files import Files
+from .force import Force
 from .group import Group
 from .port import EnvironmentSpec
 from .runner import Runner
@@ -114,8 +115,9 @@ class LocalHost:
                 group=group,
                 variables=site.variables(),
                 workspace=site.inside,
-                cpu_scale=self._scale,
-                pin=self._pin,
+                force=Force(
+                    group, limits=self._groups.limits, cpu_scale=self._scale, pin=self._pin
+                ),
                 limits=self._groups.limits,
                 files=Files(site.workspace, inside=site.inside, user=site.user),
                 offload=self._offload,

@@ -8,7 +8,7 @@ from arl_tangram.executors.inside import frames, tree
 from arl_tangram.executors.inside.capture import Capture
 from arl_tangram.executors.inside.warden import Warden
 
-SETTLE_S = 0.5
+SETTLE_S = 0.8
 """How long a shell may take to come back after what it waited for was killed."""
 KEPT = 1 << 20
 SIGUSR1, SIGCONT = 10, 18
