@@ -113,9 +113,20 @@ def test_an_event_on_one_node_costs_the_same_whatever_the_others_queue(policy: s
     assert idle == pytest.approx(busy, rel=0.02, abs=20)
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", ["inflight", "tangram"])
 def test_an_event_costs_little_more_with_many_that_may_run_anywhere(policy: str) -> None:
     some = Cluster(policy, queued=100, anywhere=True).cost()
     many = Cluster(policy, queued=10_000, anywhere=True).cost()
 
     assert some == pytest.approx(many, rel=0.02, abs=20)
+
+
+def test_an_event_costs_the_same_however_many_environments_wait_for_a_place() -> None:
+    def cost(waiting: int) -> list[int]:
+        cluster = Cluster("inflight", queued=0)
+        for i in range(waiting):
+            wanted = environment(f"w{i}", memory=3000)
+            cluster.feed(EnvironmentRequested(at=0.5, environment=wanted))
+        return cluster.cost()
+
+    assert cost(100) == pytest.approx(cost(5000), rel=0.02, abs=20)

@@ -65,7 +65,7 @@ class Placement:
                 cluster.resolve(action, Outcome.REJECTED, f"it can never run: {why}")
             else:
                 cluster.enqueue(action)
-        self._changed = True
+        self._open(node)
 
     def failed(self, entry: EnvironmentEntry, reason: str) -> None:
         """It could not be opened, or broke."""
@@ -104,7 +104,9 @@ class Placement:
                 self._forget(entry, outcome, reason)
             case EnvironmentPhase.OPENING | EnvironmentPhase.OPEN:
                 if entry.phase is EnvironmentPhase.OPENING:
-                    self._node_of(entry).opening -= 1
+                    node = self._node_of(entry)
+                    node.opening -= 1
+                    self._open(node)
                 cluster.step_environment(entry, EnvironmentPhase.CLOSING)
                 for action in entry.running.values():
                     if action.phase is Phase.RUNNING and action.lease is not None:
