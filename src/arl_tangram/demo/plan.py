@@ -19,7 +19,7 @@ SUITE_SIGMA = 1.2
 """The spread of the logarithm of a suite's work."""
 LARGEST_SUITE = 40.0
 """The largest suite, relative to the median one."""
-SHARE = 0.25
+SHARE = 0.22
 """The share of all lives that actions are to take, alone and on the units of an environment."""
 LEAST_WORK = 0.01
 STEP_WORK = 0.02
