@@ -142,11 +142,10 @@ def processes_of(state):
 
 def groups():
     """The groups that this process has made and not removed."""
-    mine = f"{os.getpid()}-"
-    roots = [Path("/sys/fs/cgroup"), *Path("/sys/fs/cgroup").glob("*/")]
     return [
-        str(group)
-        for root in roots
-        for group in (*root.glob("arl-tangram/*"), *root.glob("*/*/arl-tangram/*"))
-        if group.is_dir() and group.name.startswith(mine)
+        str(Path(folder, name))
+        for folder, names, _ in os.walk("/sys/fs/cgroup")
+        if folder.endswith("/arl-tangram")
+        for name in names
+        if name.startswith(f"{os.getpid()}-")
     ]

@@ -168,6 +168,33 @@ async def test_commands_own_nothing_on_the_host(walled):
     assert b"Permission denied" in ended.stderr
 
 
+async def test_no_shell_is_needed_to_lose_the_rights_of_root(walled):
+    if os.getuid():
+        pytest.skip("root: without it commands run as the user that runs us")
+
+    ended = await walled.run(["cat", "/proc/self/status"])
+
+    fields = dict(line.split(":\t", 1) for line in ended.stdout.decode().splitlines())
+    assert ["65534"] * 4 == fields["Uid"].split()
+    assert ["65534"] * 4 == fields["Gid"].split()
+    assert "" == fields["Groups"].strip()
+    assert {"0000000000000000"} == {fields[f"Cap{kind}"] for kind in ("Inh", "Prm", "Eff", "Amb")}
+    assert "1" == fields["NoNewPrivs"]
+
+
+async def test_a_warden_keeps_only_what_it_needs(walled):
+    sandbox = await walled.open()
+    warden = await sandbox.new_warden()
+    status = Path(f"/proc/{warden.pid}/status").read_text()
+    await sandbox.dismiss(warden)
+
+    fields = dict(line.split(":\t", 1) for line in status.splitlines())
+    kept = sum(1 << number for number in (5, 6, 7, 23)) if os.getuid() == 0 else 0
+    assert [kept, kept] == [int(fields[name], 16) for name in ("CapEff", "CapPrm")]
+    assert kept == int(fields["CapBnd"], 16)
+    assert "tangram-warden" == fields["Name"]
+
+
 def cpu_time(group):
     return sum(
         sum(psutil.Process(pid).cpu_times()[:2])

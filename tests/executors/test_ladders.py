@@ -142,6 +142,23 @@ asyncio.run(main())
 """
 
 
+FREEZING_SUPERVISOR = """
+import asyncio, sys
+from arl_tangram.executors.local import LocalHost
+from arl_tangram.executors.port import CpuGrant, EnvironmentSpec, Invocation
+async def main():
+    host = LocalHost(sys.argv[1])
+    sandbox = await host.open(EnvironmentSpec(id="e"))
+    grant = CpuGrant(milli=1000, most_milli=1000)
+    await sandbox.run("a", Invocation(command="setsid sleep 336 & echo"), grant)
+    while not sandbox._force.frozen:
+        await asyncio.sleep(0.01)
+    print("frozen", flush=True)
+    await asyncio.sleep(600)
+asyncio.run(main())
+"""
+
+
 def started(state, options="{}"):
     supervisor = subprocess.Popen(
         [sys.executable, "-c", SUPERVISOR, str(state), options], stdout=subprocess.PIPE
@@ -173,6 +190,22 @@ def test_a_dead_supervisor_leaves_no_process_and_the_next_one_sweeps(state, opti
     assert [] != left
     assert [] == list(state.iterdir())
     assert [] == [path for path in stray_groups() if f"{supervisor.pid}-" in path.name]
+
+
+def test_what_was_frozen_dies_with_its_supervisor_too(state):
+    supervisor = subprocess.Popen(
+        [sys.executable, "-c", FREEZING_SUPERVISOR, str(state)], stdout=subprocess.PIPE
+    )
+    assert b"frozen\n" == supervisor.stdout.readline()
+    frozen = below(supervisor.pid)
+
+    supervisor.send_signal(signal.SIGKILL)
+    supervisor.wait()
+    supervisor.stdout.close()
+    _, alive = psutil.wait_procs(frozen, timeout=5)
+    LocalHostOnce(state)
+
+    assert [] == alive
 
 
 def test_what_belongs_to_a_living_host_is_not_swept(state):

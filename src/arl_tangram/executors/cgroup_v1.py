@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from . import group, owner
@@ -142,20 +143,24 @@ class V1Groups:
         self._cores, self._mems = "", ""
         for controller, folder in own.items():
             room = folder / ROOM
-            self._make(controller, room)
-            for entry in room.iterdir():
-                if entry.is_dir() and owner.is_stray(entry.name):
-                    if controller == "freezer":
-                        for frozen in entry.iterdir():
-                            if frozen.is_dir():
-                                group.write(frozen / "freezer.state", "THAWED")
-                    group.remove_folder(entry)
             self._folders[controller] = room / self._name
-            self._make(controller, room / self._name)
+            group.make_in_room(room, partial(self._make, controller), self._name)
             if controller == "cpu":
                 # All environments together count as one process of each core, not as one in all.
                 for place in (room, room / self._name):
                     group.write(place / "cpu.shares", 1024 * (os.cpu_count() or 1))
+
+        self._sweep([folder / ROOM for folder in own.values()])
+
+    @staticmethod
+    def _sweep(rooms: list[Path]) -> None:
+        """Remove the groups of dead hosts."""
+        strays = [stray for room in rooms for stray in group.strays(room)]
+        for stray in strays:
+            for state in stray.glob("*/freezer.state"):
+                group.write(state, "THAWED")  # what is frozen cannot die
+        for stray in strays:
+            group.remove_folder(stray)
 
     def create(self, name: str, *, memory_bytes: int | None, pids: int | None) -> V1Group:
         folders = {controller: folder / name for controller, folder in self._folders.items()}

@@ -124,13 +124,11 @@ class V2Groups:
         if NEEDED not in enabled:
             raise OSError(f"{parent} has no {NEEDED} controller")
         self._room = parent / ROOM
-        self._room.mkdir(exist_ok=True)
-        self._enable(self._room)
-        for entry in self._room.iterdir():
-            if entry.is_dir() and owner.is_stray(entry.name):
-                group.remove_folder(entry)
-        self._folder = self._room / owner.new_name()
-        self._folder.mkdir()
+        name = owner.new_name()
+        self._folder = self._room / name
+        group.make_in_room(self._room, self._make, name)
+        for stray in group.strays(self._room):
+            group.remove_folder(stray)
         enabled = self._enable(self._folder)
         # All environments together count as one process of each core, not as one in all.
         for folder in (self._room, self._folder):
@@ -164,6 +162,10 @@ class V2Groups:
             raise OSError(f"{own} is not ours to divide")
         self._step_aside(own)
         return own
+
+    def _make(self, folder: Path) -> None:
+        folder.mkdir(exist_ok=True)
+        self._enable(folder)
 
     @staticmethod
     def _step_aside(own: Path) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from . import owner
 from .inside.tree import signal_each
 
 PERIOD_US = 20_000
@@ -136,6 +138,25 @@ def read(path: Path | str) -> bytes:
         return os.read(fd, 1 << 20)
     finally:
         os.close(fd)
+
+
+def make_in_room(room: Path, make: Callable[[Path], None], name: str) -> None:
+    """Make a room that hosts share, and a folder in it."""
+    for _ in range(100):
+        try:
+            make(room)
+            make(room / name)
+        except FileNotFoundError:
+            continue  # the last host to leave has just taken the room away
+        return
+    raise OSError(f"{room} goes away as often as it is made")
+
+
+def strays(room: Path) -> list[Path]:
+    """The folders in a room whose hosts are dead."""
+    with contextlib.suppress(FileNotFoundError):
+        return [path for path in room.iterdir() if path.is_dir() and owner.is_stray(path.name)]
+    return []
 
 
 def remove_folder(folder: Path, *, seconds: float = 10.0) -> None:

@@ -9,6 +9,7 @@ import posix
 from arl_tangram.executors.inside import calls
 from arl_tangram.executors.inside.birth import enter, live_as_warden, tell_birth
 from arl_tangram.executors.inside.control import Control
+from arl_tangram.executors.inside.tree import write
 
 NAME = b"tangram-stem"
 SHM = "/dev/shm"  # noqa: S108  a new file system of an environment
@@ -24,6 +25,7 @@ class Stem:
     def __init__(self, user: "int | None") -> None:
         self._user = user
         self._control = Control()
+        self._groups: set[str] = set()
 
     def serve(self) -> None:
         """Carry out orders until the host is gone."""
@@ -38,12 +40,21 @@ class Stem:
                 continue
             order = self._control.take()
             if order is None:
+                self._thaw()
                 return
             match order[0]:
                 case ("warden", int(first), int(kinds), tuple(entries), dict(limits)):
                     self._make_warden(order[1], first, kinds, entries, limits)
                 case _:
                     posix.close(order[1])
+
+    def _thaw(self) -> None:
+        """Let go of all that is frozen: by the first version of control groups it cannot die."""
+        for group in self._groups:
+            try:
+                write(f"{group}/freezer.state", b"THAWED")
+            except OSError:
+                pass  # another kind of group, or gone by now
 
     def _make_warden(
         self, fd: int, first: int, kinds: int, entries: "tuple[str, ...]", limits: dict[int, int]
@@ -53,6 +64,7 @@ class Stem:
         except OSError:
             posix.close(fd)  # the host sees the other end close
             return
+        self._groups.update(path.rpartition("/")[0] for path in entries)
         if pid == 0:
             try:
                 self._control.leave()
