@@ -19,6 +19,7 @@ CHOSEN = (
 
 @pytest.mark.skipif(os.getuid() != 0, reason="root: only it can become another user")
 @pytest.mark.skipif(not shutil.which("setpriv"), reason="setpriv")
+@pytest.mark.timeout(320)  # it is a suite by itself, and has 300 s
 def test_a_user_without_rights_gets_the_same_with_less_in_force(tmp_path):
     here = Path(__file__).parent
     ended = as_nobody(
