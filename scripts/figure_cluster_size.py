@@ -24,7 +24,7 @@ from arl_tangram.sim.comparison import compared
 from arl_tangram.sim.figures import BOUND, FAINT, INK, colours_of
 
 PLACE = Path(__file__).resolve().parents[1] / "docs/explanation/coding-cluster-size"
-SIZES = tuple(f"15x{cores}" for cores in (14, 20, 27, 40, 56, 73, 128, 256))
+SIZES = tuple(f"15x{cores}" for cores in (14, 20, 27, 40, 73, 128, 256))
 POLICIES = ("static", "fixed:16", "fixed:4", "tangram", "equi", "hesrpt", "inflight")
 DASHES = {"equi": "6 3", "hesrpt": "2 3"}
 
