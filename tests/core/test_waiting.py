@@ -275,3 +275,21 @@ def test_an_action_that_environments_left_no_room_for_goes_where_room_comes_firs
     assert "n0" == watched.kernel.explain(ActionId("big")).node
 
     assert ["big"] == started(watched.join(node("n1", gpu=4)))
+
+
+def test_two_big_actions_that_were_both_passed_over_do_not_wait_one_patience_after_the_other() -> (
+    None
+):
+    watched = Watched(node(cpu=4), patience_s=2.0)
+    stream = Stream(watched, lambda name: action(name, cpu=1), run_s=1.0)
+    for _ in range(8):
+        stream.tick()
+    watched.submit(action("big0", cpu=3))
+    watched.submit(action("big1", cpu=4))
+    stream.until_starts("big0")
+    watched.exit("big0")
+    ended_at = watched.now
+    while watched.phase("big1") is Phase.QUEUED:
+        stream.tick()
+
+    assert watched.now - ended_at <= 1.0  # the last of the small ones ends, and no more start
