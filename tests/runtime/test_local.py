@@ -79,7 +79,7 @@ def test_more_units_than_cores_are_quotas_of_a_part_of_a_core(
         async with tangram.lease(cpus=units) as lease:
             assert (units, ()) == (lease.cpus, lease.cores)
 
-    with caplog.at_level(logging.WARNING):
+    with caplog.at_level(logging.WARNING, logger="arl_tangram"):  # the demo command quiets it
         with_tangram(body, cpus=units)
     assert "a unit is a quota of 0.25 of a core" in caplog.text
 
