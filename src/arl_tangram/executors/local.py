@@ -6,7 +6,6 @@ import asyncio
 import itertools
 import os
 import re
-import shutil
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,6 +17,7 @@ from .files import Files
 from .force import Force
 from .group import Group
 from .port import EnvironmentSpec
+from .removal import remove_tree
 from .runner import Runner
 from .sites import Site, Sites
 from .state import State, default_folder
@@ -201,4 +201,4 @@ class LocalHost:
 
 def _remove(group: Group, folder: Path) -> None:
     group.remove()
-    shutil.rmtree(folder, ignore_errors=True)
+    remove_tree(folder)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import resource
-import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from . import boot, namespaces
 from .group import OVERHEAD_PIDS, Group
 from .port import MIB, EnvironmentSpec
 from .probe import Found
+from .removal import remove_tree
 from .runner import FIRST, INFO_FD, Runner
 from .stem import Entry
 
@@ -108,7 +108,7 @@ class Sites:
                 group.remove()
                 raise
         except BaseException:
-            shutil.rmtree(site.folder, ignore_errors=True)
+            remove_tree(site.folder)
             raise
         return group
 
