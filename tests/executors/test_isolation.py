@@ -20,6 +20,14 @@ async def test_a_server_left_in_the_background_answers_the_next_command(walled):
     assert b"served" == answer.stdout
 
 
+async def test_a_command_can_use_its_home(walled):
+    await walled.open()
+
+    wrote = await walled.run("cd ~ && echo mine > .settings && cat ~/.settings")
+
+    assert b"mine\n" == wrote.stdout
+
+
 async def test_a_server_that_prints_into_a_closed_command_still_answers(walled):
     sandbox = await walled.open()
     await sandbox.write("page", b"served")

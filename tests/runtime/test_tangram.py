@@ -261,6 +261,8 @@ def test_what_can_never_fit_is_rejected_with_the_reason(scripted: Scripted) -> N
         ({"output_limit": "big"}, r"output_limit='big'"),
         ({"variables": {"A B": "1"}}, r"variables: 'A B' is no name"),
         ({"variables": {"A": 1}}, r"variables: A=1"),
+        ({"variables": {"A": "\ud800"}}, r"variables: A="),
+        ({"stdin": "\ud800"}, r"stdin: it holds a lone surrogate"),
         ({"kind": ""}, r"kind='': give a name"),
         ({"priority": "high"}, r"priority='high'"),
         ({"id": "a/b"}, r"id='a/b'"),
@@ -278,7 +280,7 @@ def test_a_wrong_option_is_refused_before_anything_is_queued(
     scripted(body)
 
 
-@pytest.mark.parametrize("command", ["", " ", [], [""], "a\0b", ["a", "b\0"]])
+@pytest.mark.parametrize("command", ["", " ", [], [""], "a\0b", ["a", "b\0"], "echo \ud800"])
 def test_an_empty_or_impossible_command_is_refused(
     scripted: Scripted, command: str | list[str]
 ) -> None:

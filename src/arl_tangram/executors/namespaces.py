@@ -122,12 +122,11 @@ def arguments(
         elif path.is_dir():
             line += ["--ro-bind", str(path), str(path)]
     line += ["--proc", "/proc", "--dev", "/dev"]
+    line += _passable_above([Path(inside) for inside in folders])
     for inside, outside in folders.items():
         line += ["--bind", str(outside), inside]
     shown = (*interpreter_folders(), *readable)
-    # Left to itself, bubblewrap makes the folders above so that only root may pass them.
-    for above in dict.fromkeys(p for path in shown for p in reversed(path.parents) if p.name):
-        line += ["--dir", str(above)]
+    line += _passable_above(shown)
     for path in shown:
         line += ["--ro-bind", str(path), str(path)]
     if etc is not None:
@@ -136,6 +135,12 @@ def arguments(
             if Path(shared).is_dir():
                 line += ["--ro-bind", shared, shared]
     return line
+
+
+def _passable_above(paths: Sequence[Path]) -> list[str]:
+    """Arguments that make the folders above these; bubblewrap makes them for root only."""
+    above = dict.fromkeys(p for path in paths for p in reversed(path.parents) if p.name)
+    return [word for folder in above for word in ("--dir", str(folder))]
 
 
 def shut_out(readable: Sequence[Path], state: Path) -> str | None:
