@@ -25,7 +25,7 @@ class Standing:
 
     Attributes:
         rounds: the figures of every round, by entrant.
-        absent: why an entrant was not measured, or not to the end.
+        absent: why an entrant could not be measured, or not to the end.
         cut_short: whether the time was over before the rounds were.
     """
 
@@ -83,9 +83,10 @@ class Contest:
         standings = []
         try:
             for number, row in enumerate(rows):
-                for entrant in row.entrants:
-                    if entrant.module not in standing_by:
-                        standing_by[entrant.module] = self._start(entrant)
+                if time.monotonic() < deadline:
+                    for entrant in row.entrants:
+                        if entrant.module not in standing_by:
+                            standing_by[entrant.module] = self._start(entrant)
                 standings.append(self._run(row, standing_by, watch, deadline=deadline))
                 about |= {name: one.about for name, one in standing_by.items() if one.about}
                 later = {entrant.module for row in rows[number + 1 :] for entrant in row.entrants}
@@ -124,8 +125,4 @@ class Contest:
                 else:
                     standing.rounds.setdefault(entrant.name, []).append(figures)
             watch.look()
-        if standing.cut_short:
-            for entrant in row.entrants:
-                if entrant.name not in standing.rounds:
-                    standing.absent.setdefault(entrant.name, "the time was over")
         return standing

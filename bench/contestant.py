@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import selectors
+import shutil
 import subprocess
 import tempfile
 import time
@@ -18,7 +19,8 @@ from .measuring import Absent, Figures
 
 ROOT = Path(__file__).resolve().parents[1]
 READY_S = 60.0
-END_S = 15.0
+END_S = 30.0
+GONE_S = 5.0
 
 
 class Contestant:
@@ -35,11 +37,15 @@ class Contestant:
         self._absent = ""
         self._unread = b""
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115  closed by `end`
+        # What it leaves there goes with it, even if it has to be killed. Ray's sockets need a
+        # short path.
+        self._folder = tempfile.mkdtemp(prefix="bench-", dir="/tmp")
         self._process: subprocess.Popen[bytes] | None = None
         try:
             self._process = subprocess.Popen(
                 [python, "-m", f"bench.contestants.{module}"],
                 cwd=ROOT,
+                env={**os.environ, "TMPDIR": self._folder},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._complaints,
@@ -68,9 +74,14 @@ class Contestant:
 
     def end(self) -> None:
         """Let it clean up behind itself, and kill what is still there after that."""
-        process = self._process
-        if process is None:
-            return
+        process, self._process = self._process, None
+        if process is not None:
+            self._end(process)
+        self._complaints.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    @staticmethod
+    def _end(process: subprocess.Popen[bytes]) -> None:
         family = _family(process.pid)
         assert process.stdin is not None
         assert process.stdout is not None
@@ -86,8 +97,7 @@ class Contestant:
                 pass
         process.wait()
         process.stdout.close()
-        self._complaints.close()
-        self._process = None
+        psutil.wait_procs(family, GONE_S)
 
     def _get_ready(self) -> None:
         if self._absent:

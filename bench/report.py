@@ -46,10 +46,13 @@ def _row(standing: Standing) -> Iterator[str]:
     row, medians, ratios = standing.row, standing.medians, standing.ratios()
     yield row.title
     heads = "".join(f"{NAMES[figure]:>{COLUMN}}" for figure in row.figures)
-    yield f"  {'':{WIDTH}}{heads}{'ours / this' if ratios else '':>{COLUMN}}"
+    yield f"  {'':{WIDTH}}{heads}{'ours / this' if ratios else '':>{COLUMN}}".rstrip()
     for entrant in row.entrants:
         if entrant.name in standing.absent:
             yield f"  {entrant.name:{WIDTH}}  absent: {standing.absent[entrant.name]}"
+            continue
+        if entrant.name not in medians:
+            yield f"  {entrant.name:{WIDTH}}  not measured"
             continue
         rounds = standing.rounds[entrant.name]
         cells = "".join(
@@ -63,7 +66,7 @@ def _row(standing: Standing) -> Iterator[str]:
     for goal in row.goals:
         yield f"  {_verdict(goal, medians)}"
     if standing.cut_short:
-        yield "  The time was over before all rounds were run."
+        yield "  The time was over before all rounds were run; --limit gives more."
 
 
 def _range(figure: str, rounds: Sequence[Figures]) -> str:
@@ -111,6 +114,8 @@ def _row_as_json(standing: Standing) -> dict[str, object]:
     for entrant in row.entrants:
         if entrant.name in standing.absent:
             entrants[entrant.name] = {"absent": standing.absent[entrant.name]}
+            continue
+        if entrant.name not in medians:
             continue
         entrants[entrant.name] = {
             "median": medians[entrant.name],

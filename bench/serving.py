@@ -48,6 +48,9 @@ def serve(contestant: Callable[[], AbstractContextManager[Ready]]) -> None:
                 answer(**_obey(ready.measures, json.loads(line)))
     except (ImportError, Absent) as missing:
         answer(absent=f"{type(missing).__name__}: {missing}")
+    except Exception as error:
+        answer(absent=f"it failed: {_in_short(error)}")
+        raise
 
 
 def _obey(measures: Mapping[str, Measure], order: dict[str, object]) -> dict[str, object]:
@@ -58,4 +61,9 @@ def _obey(measures: Mapping[str, Measure], order: dict[str, object]) -> dict[str
         return {"absent": str(missing)}
     except Exception as error:  # noqa: BLE001 - whatever it was, the reader is to be told
         traceback.print_exc()
-        return {"absent": f"it failed: {type(error).__name__}: {error}"}
+        return {"absent": f"it failed: {_in_short(error)}"}
+
+
+def _in_short(error: Exception) -> str:
+    first, _, _ = str(error).partition("\n")
+    return f"{type(error).__name__}: {first}"

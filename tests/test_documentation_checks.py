@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import subprocess
@@ -102,6 +103,15 @@ def test_a_generated_part_is_replaced_and_the_rest_of_the_page_is_kept() -> None
         f"before\n<!-- generated: error-tree -->\n{PARTS['error-tree']()}\n<!-- end -->\nafter\n"
         == renewed(page)
     )
+
+
+def test_the_documented_json_of_the_demo_has_its_figures() -> None:
+    from arl_tangram.demo.figures import Figures
+
+    shown = keys(documented("demo"))
+    figures = {f"policies.inflight.{field.name}" for field in dataclasses.fields(Figures)}
+
+    assert figures == {key for key in shown if re.fullmatch(r"policies\.inflight\.\w+", key)}
 
 
 @pytest.mark.slow

@@ -24,8 +24,7 @@ def ray_tasks() -> Iterator[Ready]:
     import ray  # noqa: PLC0415  it may be absent, which is then told
 
     cores = len(os.sched_getaffinity(0))
-    # Its sockets need a short path.
-    with tempfile.TemporaryDirectory(prefix="bench-ray-", dir="/tmp") as folder:
+    with tempfile.TemporaryDirectory() as folder:
         ray.init(
             num_cpus=cores,
             include_dashboard=False,

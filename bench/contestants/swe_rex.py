@@ -40,7 +40,8 @@ def swe_rex() -> Iterator[Ready]:
             return lambda seconds, _: runner.run(one_by_one_awaited(call, seconds))
 
         runtime = LocalRuntime()
-        runner.run(runtime.create_session(CreateBashSessionRequest()))
+        # Its second is too short for a machine that is busy.
+        runner.run(runtime.create_session(CreateBashSessionRequest(startup_timeout=30.0)))
         try:
             yield Ready(
                 {"execute": single(execute), "command": single(command)},

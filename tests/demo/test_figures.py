@@ -14,10 +14,10 @@ from arl_tangram.demo.figures import (
 )
 from arl_tangram.demo.ledger import ENVIRONMENT, Span
 from arl_tangram.demo.play import Act, Played
-from arl_tangram.demo.report import report, share_said, table_of
+from arl_tangram.demo.report import caution_said, report, share_said, table_of
 from arl_tangram.demo.setting import Setting
 
-SETTING = Setting(units=12, unit_cores=0.5, speed=1.0)
+SETTING = Setting(units=12, unit_cores=0.5)
 MACHINE = {"node": "m", "enforcement": "cgroup-v1", "isolation": "namespaces"}
 
 
@@ -120,6 +120,11 @@ def test_the_table_tells_how_many_times_better() -> None:
     steps = [played("static", act(run_s=9.5)), played("inflight", act(run_s=1.5))]
 
     assert ["mean ACT", "10 s", "2 s  (5.00 x)"] == list(table_of(steps, SETTING).rows[0])
+
+
+def test_what_parts_of_a_core_do_to_the_comparison_is_told() -> None:
+    assert "one core, 2 units here" in (caution_said(SETTING) or "")
+    assert caution_said(Setting(units=15, unit_cores=1.0)) is None
 
 
 def test_the_report_is_one_file_that_needs_no_network() -> None:

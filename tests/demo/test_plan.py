@@ -5,23 +5,27 @@ from statistics import fmean, median
 
 import pytest
 
-from arl_tangram.demo.plan import Rollout, plan
+from arl_tangram.demo.plan import SHARE, Pace, Rollout, plan
 from arl_tangram.demo.recordings import recordings
-from arl_tangram.demo.setting import Setting
 
 RECORDINGS = recordings()
-SMALL = Setting(units=12, unit_cores=0.16, speed=1.0)
-LARGE = Setting(units=63, unit_cores=1.0, speed=2.0)
+SLOW = Pace(step_s={"bash": 0.02, "test": 0.13}, start_s=0.2, suite_s=2.1)
+FAST = Pace(step_s={"bash": 0.01, "test": 0.05}, start_s=0.05, suite_s=0.25)
 
 
-def dealt(count: int = 28, seed: int = 0, setting: Setting = SMALL) -> tuple[Rollout, ...]:
-    return plan(RECORDINGS, count=count, seed=seed, setting=setting)
+def dealt(count: int = 28, seed: int = 0, pace: Pace = SLOW) -> tuple[Rollout, ...]:
+    return plan(RECORDINGS, count=count, seed=seed, pace=pace)
 
 
-def share_of_life(rollouts: tuple[Rollout, ...], setting: Setting) -> float:
-    """The share of all lives that reward suites take on three units, other steps left out."""
-    suites = sum(r.work for r in rollouts) / (3 * setting.unit_cores * setting.speed)
-    return suites / (suites + sum(sum(r.gaps_s) for r in rollouts))
+def share_of_life(rollouts: tuple[Rollout, ...], pace: Pace) -> float:
+    """The share of all lives that actions take on the units of an environment."""
+    acting = sum(
+        sum(turn.timeout_s or pace.step_s[turn.kind] for turn in rollout.recording.turns)
+        + pace.start_s
+        + pace.suite_s * rollout.work
+        for rollout in rollouts
+    )
+    return acting / (acting + sum(sum(rollout.gaps_s) for rollout in rollouts))
 
 
 def test_a_seed_deals_the_same_rollouts_again() -> None:
@@ -65,6 +69,13 @@ def test_suites_are_heavy_tailed_whatever_the_seed(seed: int) -> None:
     assert fmean(works) > 1.6 * median(works)
 
 
-@pytest.mark.parametrize("setting", [SMALL, LARGE], ids=["small", "large"])
-def test_suites_are_scaled_to_the_machine(setting: Setting) -> None:
-    assert 0.05 < share_of_life(dealt(setting=setting), setting) < 0.25
+@pytest.mark.parametrize("pace", [SLOW, FAST], ids=["slow", "fast"])
+@pytest.mark.parametrize("seed", range(5))
+def test_actions_have_their_share_of_life_whatever_the_machine(pace: Pace, seed: int) -> None:
+    assert SHARE == pytest.approx(share_of_life(dealt(seed=seed, pace=pace), pace), rel=0.01)
+
+
+def test_a_machine_too_slow_for_that_still_does_some_work() -> None:
+    hopeless = Pace(step_s={"bash": 1.0, "test": 9.0}, start_s=9.0, suite_s=90.0)
+
+    assert {0.01} == {rollout.work for rollout in dealt(pace=hopeless)}

@@ -5,14 +5,16 @@ from dataclasses import replace
 
 import pytest
 
-from arl_tangram.demo.plan import plan
+from arl_tangram.demo.plan import Pace, plan
 from arl_tangram.demo.play import REWARD, play
 from arl_tangram.demo.recordings import Turn, recordings
+from arl_tangram.demo.rehearsal import rehearse
 from arl_tangram.demo.setting import setting_for
 from arl_tangram.runtime.machine import this_machine
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
-SETTING = setting_for(this_machine(), speed=1.0)
+PACE = Pace(step_s={"bash": 0.02, "test": 0.1}, start_s=0.1, suite_s=2.0)
+SETTING = setting_for(this_machine())
 NAMES = ("lru_cache-1", "free_busy-3", "rate_limiter-4", "build_order-4", "csv_reader-1")
 SOME = [recording for recording in recordings() if recording.name in NAMES]
 
@@ -21,7 +23,7 @@ def hurried(count: int) -> list:
     """Rollouts whose model does not think, and whose suites do next to nothing."""
     return [
         replace(rollout, gaps_s=tuple(0.0 for _ in rollout.gaps_s), work=0.01)
-        for rollout in plan(SOME, count=count, seed=0, setting=SETTING)
+        for rollout in plan(SOME, count=count, seed=0, pace=PACE)
     ]
 
 
@@ -80,3 +82,12 @@ def test_a_suite_that_says_no_reward_has_none() -> None:
 
     assert {rollout.id: None} == played.rewards
     assert "its suite ended as failed" in played.troubles[rollout.id]
+
+
+def test_a_rehearsal_tells_how_fast_this_machine_is() -> None:
+    pace = asyncio.run(rehearse(recordings(), SETTING))
+
+    assert {"bash", "test"} == set(pace.step_s)
+    assert 0 < pace.step_s["bash"] < pace.step_s["test"]
+    assert pace.start_s > 0
+    assert pace.suite_s > 0

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from arl_tangram.core.model import CpuTopology
-from arl_tangram.demo.setting import Setting, setting_for, yardstick
+from arl_tangram.demo.setting import Setting, setting_for
 from arl_tangram.runtime.machine import Machine
 
 
@@ -25,30 +25,24 @@ def machine(cores: int, *, quota_milli: int | None = None) -> Machine:
 def test_a_unit_is_a_core_where_there_are_enough_and_else_a_part_of_one(
     cores: int, units: int, unit_cores: float
 ) -> None:
-    setting = setting_for(machine(cores), speed=1.0)
+    setting = setting_for(machine(cores))
 
     assert (units, pytest.approx(unit_cores)) == (setting.units, setting.unit_cores)
 
 
 def test_a_quota_of_the_machine_is_respected() -> None:
-    setting = setting_for(machine(64, quota_milli=2000), speed=1.0)
+    setting = setting_for(machine(64, quota_milli=2000))
 
     assert 2.0 >= setting.units * setting.unit_cores
 
 
 @pytest.mark.parametrize("cores", [1, 2, 13, 50])
 def test_static_wastes_no_unit(cores: int) -> None:
-    setting = setting_for(machine(cores), speed=1.0)
+    setting = setting_for(machine(cores))
 
     assert setting.units == 3 * setting.containers
 
 
 def test_a_unit_that_is_no_core_is_told() -> None:
-    assert "a unit is a quota of 0.16 of a core" in str(
-        Setting(units=12, unit_cores=0.16, speed=1.0)
-    )
-    assert "15 units of one whole core" == str(Setting(units=15, unit_cores=1.0, speed=1.0))
-
-
-def test_the_yardstick_takes_time_on_any_machine() -> None:
-    assert 0 < yardstick(rounds=1) < 5
+    assert "a unit is a quota of 0.16 of a core" in str(Setting(units=12, unit_cores=0.16))
+    assert "15 units of one whole core" == str(Setting(units=15, unit_cores=1.0))

@@ -103,7 +103,13 @@ def place(make_place):
 
 @pytest.fixture
 def walled(make_place):
-    """A place behind walls and with limits by the kernel."""
+    """A place behind walls."""
+    return make_place(require=("files", "processes", "network", "user"))
+
+
+@pytest.fixture
+def best(make_place):
+    """A place with all there is."""
     return make_place(require="all")
 
 
@@ -136,11 +142,10 @@ def processes_of(state):
 
 def groups():
     """The groups that this process has made and not removed."""
-    mine = f"{os.getpid()}-"
-    roots = [Path("/sys/fs/cgroup"), *Path("/sys/fs/cgroup").glob("*/")]
     return [
-        str(group)
-        for root in roots
-        for group in (*root.glob("arl-tangram/*"), *root.glob("*/*/arl-tangram/*"))
-        if group.is_dir() and group.name.startswith(mine)
+        str(Path(folder, name))
+        for folder, names, _ in os.walk("/sys/fs/cgroup")
+        if folder.endswith("/arl-tangram")
+        for name in names
+        if name.startswith(f"{os.getpid()}-")
     ]

@@ -15,33 +15,35 @@ def descendants():
     return psutil.Process().children(recursive=True)
 
 
+def sleepers():
+    """The sleeps that commands have started; the first process of an environment has one too."""
+    return [p for p in descendants() if p.name() == "sleep" and "2147483647" not in p.cmdline()]
+
+
 def resident():
     return psutil.Process().memory_info().rss
 
 
 async def test_a_timeout_ends_the_whole_tree_even_what_has_its_own_session(place):
     await place.open()
-    before = len(descendants())
     began = time.monotonic()
 
     ended = await place.run("sleep 300 & setsid sleep 300 & wait", timeout_s=0.5)
 
     assert Outcome.TIMED_OUT is ended.outcome
     assert time.monotonic() - began < 1.5
-    assert before == len(descendants())
-    assert [] == [p for p in descendants() if "sleep" in p.name()]
+    assert [] == sleepers()
 
 
 async def test_a_timeout_ends_what_was_forked_twice_and_let_go(place):
     await place.open()
-    before = len(descendants())
 
     ended = await place.run(
         "(setsid sh -c '(setsid sleep 301 &) ; sleep 302' &) ; sleep 303", timeout_s=0.3
     )
 
     assert Outcome.TIMED_OUT is ended.outcome
-    assert before == len(descendants())
+    assert [] == sleepers()
 
 
 async def test_a_command_that_ignores_every_signal_is_ended(place):
@@ -93,22 +95,18 @@ async def test_endless_output_ends_with_the_timeout_and_costs_the_host_no_memory
     assert resident() - before < 8_000_000
 
 
-async def test_endless_output_everywhere_does_not_hold_up_the_event_loop(place):
+async def test_endless_output_everywhere_costs_the_event_loop_next_to_nothing(place):
     sandboxes = [await place.open() for _ in range(4)]
     printing = [
         asyncio.create_task(place.run("yes", sandbox=one, timeout_s=1)) for one in sandboxes
     ]
-    worst = 0.0
     used = time.process_time()
 
-    while not all(task.done() for task in printing):
-        asked = time.monotonic()
-        await asyncio.sleep(0.005)
-        worst = max(worst, time.monotonic() - asked)
+    ended = await asyncio.gather(*printing)
 
-    assert [Outcome.TIMED_OUT] * 4 == [task.result().outcome for task in printing]
-    assert worst < 0.25  # nothing but other processes' turns on few cores
-    assert time.process_time() - used < 0.5
+    assert [Outcome.TIMED_OUT] * 4 == [one.outcome for one in ended]
+    assert sum(one.stdout_bytes for one in ended) > 4_000_000
+    assert time.process_time() - used < 0.2
 
 
 @pytest.mark.parametrize(
@@ -150,7 +148,7 @@ async def test_600_short_lived_orphans_three_times_leave_no_process(limited):
     while len(limited.group(sandbox).processes()) > before and time.monotonic() < deadline:
         await limited.run("sleep 0.1")
 
-    assert before == len(limited.group(sandbox).processes())
+    assert len(limited.group(sandbox).processes()) <= before
     assert [] == [p for p in descendants() if p.status() == psutil.STATUS_ZOMBIE]
 
 
@@ -226,7 +224,7 @@ async def test_a_cancelled_command_is_gone_when_the_caller_hears_of_it(place):
     running.cancel()
     await asyncio.wait([running])
 
-    assert [] == [p for p in descendants() if "sleep" in p.name()]
+    assert [] == sleepers()
 
 
 async def test_four_commands_that_never_return_do_not_keep_the_next_four_from_their_units(place):

@@ -24,7 +24,7 @@ def scripted() -> Callable[..., None]:
             the_host = host or ScriptedHost()
             node = Node(id=NodeId("n0"), capacity={CPU: cpus * 1000, MEMORY: 4096})
             async with (
-                asyncio.timeout(20),
+                asyncio.timeout(60),
                 Tangram(node=node, host=lambda: the_host, **options) as tangram,
             ):
                 await body(tangram, the_host)

@@ -94,8 +94,16 @@ def test_several_threads_share_one_tangram(tangram: blocking.Tangram) -> None:
     assert [f"{n}\n" for n in range(32)] == printed
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """A job that a shell started in the background ignores interrupts."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def test_an_interrupt_cancels_the_command_it_was_waiting_for(
-    tangram: blocking.Tangram, host: ScriptedHost
+    tangram: blocking.Tangram, host: ScriptedHost, interruptible: None
 ) -> None:
     with tangram.environment() as env:
         timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))

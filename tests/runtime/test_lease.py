@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
+from arl_tangram.core.commands import Command, Start
+from arl_tangram.core.events import Event
 from arl_tangram.core.model import Action, Outcome
 from arl_tangram.errors import ActionCancelled, ActionRejected, InvalidAction
 from arl_tangram.runtime.observers import Observer
@@ -114,7 +116,17 @@ def test_a_lease_that_can_never_be_is_refused(scripted: Scripted) -> None:
     scripted(body)
 
 
-def test_closing_takes_leases_away_and_refuses_those_that_wait(scripted: Scripted) -> None:
+class Started(Observer):
+    def __init__(self) -> None:
+        self.actions: list[str] = []
+
+    def happened(self, event: Event, commands: Sequence[Command]) -> None:
+        self.actions += [c.lease.action for c in commands if isinstance(c, Start)]
+
+
+def test_closing_takes_leases_away_and_starts_none_that_wait(scripted: Scripted) -> None:
+    started = Started()
+
     async def body(tangram: Tangram, host: ScriptedHost) -> None:
         async with tangram.lease(cpus=2) as held:
             waiting = asyncio.create_task(tangram.lease(cpus=2).__aenter__())
@@ -125,4 +137,5 @@ def test_closing_takes_leases_away_and_refuses_those_that_wait(scripted: Scripte
             with pytest.raises(ActionCancelled):
                 await waiting
 
-    scripted(body)
+    scripted(body, observers=[started])
+    assert 1 == len(started.actions)

@@ -18,6 +18,7 @@ def comparison() -> Comparison:
     return found
 
 
+@pytest.mark.slow
 def test_processes_side_by_side_find_what_one_process_finds() -> None:
     cases = [Case(scenario=SMALL, policy=policy) for policy in ("static", "inflight")]
     shares: list[float] = []
@@ -28,6 +29,7 @@ def test_processes_side_by_side_find_what_one_process_finds() -> None:
     assert 2 == shares.count(1.0)
 
 
+@pytest.mark.slow
 def test_a_mistake_in_one_process_reaches_the_caller() -> None:
     cases = [Case(scenario=SMALL, policy=policy) for policy in ("inflight", "outflight")]
 

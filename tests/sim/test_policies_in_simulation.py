@@ -41,6 +41,7 @@ def fingerprint(policy: str, scenario: Scenario = SMALL) -> str:
     return digest.hexdigest()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
 def test_the_same_seed_gives_the_same_journal(policy: str) -> None:
     assert fingerprint(policy) == fingerprint(policy)
@@ -132,6 +133,7 @@ def _as_line(row: dict[str, object]) -> str:
     return json.dumps(row)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("oracle", [False, True], ids=["learned", "oracle"])
 @settings(max_examples=25, deadline=None)

@@ -20,15 +20,16 @@ from ..demo.figures import disagreements, document
 from ..demo.plan import Rollout, plan
 from ..demo.play import Played, describe, play
 from ..demo.recordings import recordings
+from ..demo.rehearsal import rehearse
+from ..demo.report import caution_said, share_said, table_of
 from ..demo.report import report as report_of
-from ..demo.report import share_said, table_of
 from ..demo.setting import STATIC_UNITS, Setting, setting_for
 from ..errors import ConfigError
 from ..policies.registry import policy_named
 from ..runtime.machine import this_machine
 
 POLICIES = "static,tangram,inflight"
-WAVES = 7
+WAVES = 6
 """Trajectories for each that fits at once under `static`, if no number is given."""
 WIDTH_WITHOUT_TERMINAL = 100
 
@@ -66,15 +67,16 @@ def demo(
             raise ConfigError(f"{str(path)!r}: there is no folder {str(path.parent)!r}")
     logging.getLogger("arl_tangram").setLevel(logging.ERROR)  # what it would say is printed below
     setting = setting_for(this_machine())
-    rollouts = plan(
-        recordings(), count=trajectories or WAVES * setting.containers, seed=seed, setting=setting
-    )
+    recorded = recordings()
     said = Console(stderr=output == "json")
     if not said.is_terminal:
         said = Console(stderr=output == "json", width=WIDTH_WITHOUT_TERMINAL)
     machine = asyncio.run(describe(setting))
+    _describe(said, machine, setting)
+    pace = asyncio.run(rehearse(recorded, setting))
+    count = trajectories or WAVES * setting.containers
+    rollouts = plan(recorded, count=count, seed=seed, pace=pace)
     _introduce(said, rollouts, setting, seed)
-    _describe(said, machine)
     steps = _play(rollouts, names, setting, said)
     if report is not None:
         _write(report, report_of(steps, setting, machine=machine, seed=seed))
@@ -92,9 +94,8 @@ def demo(
 def _introduce(said: Console, rollouts: Sequence[Rollout], setting: Setting, seed: int) -> None:
     actions = sum(rollout.actions for rollout in rollouts)
     said.print(
-        f"{len(rollouts)} recorded coding rollouts with {actions} actions, seed {seed}. "
-        f"This machine: {setting}. Under static a trajectory owns {STATIC_UNITS} of them for "
-        f"life, so {setting.containers} run at once.",
+        f"{len(rollouts)} recorded coding rollouts with {actions} actions, seed {seed}. Under "
+        f"static each owns {STATIC_UNITS} units for life, so {setting.containers} run at once.",
         highlight=False,
     )
 
@@ -107,6 +108,7 @@ def _play(
         for name in names:
             playing = play(rollouts, name, setting=setting, told=partial(told, name))
             steps.append(asyncio.run(playing))
+            said.print(f"{name}: the step took {steps[-1].step_s:.1f} s.", highlight=False)
     return steps
 
 
@@ -132,9 +134,10 @@ def _progress(
         yield told
 
 
-def _describe(said: Console, machine: Mapping[str, str]) -> None:
+def _describe(said: Console, machine: Mapping[str, str], setting: Setting) -> None:
     said.print(
-        f"Enforcement: {machine['enforcement']}. Isolation: {machine['isolation']}.",
+        f"{machine['node']}: {setting}. Enforcement: {machine['enforcement']}. "
+        f"Isolation: {machine['isolation']}.",
         highlight=False,
     )
     if machine.get("weaker"):
@@ -151,8 +154,8 @@ def _print_table(said: Console, steps: Sequence[Played], setting: Setting) -> No
     said.print()
     said.print(table)
     said.print("\nIn brackets: how many times better than static.", highlight=False)
-    if share := share_said(steps):
-        said.print(share, highlight=False)
+    for remark in filter(None, (share_said(steps), caution_said(setting))):
+        said.print(remark, highlight=False)
 
 
 def _check_rewards(said: Console, steps: Sequence[Played]) -> None:

@@ -28,9 +28,6 @@ from .pools.quota import NEVER, QuotaPool
 from .queue import Queue
 from .services import ServiceState
 
-#: How many ended actions and environments are remembered, so that a late repeat is recognised.
-REMEMBERED = 65_536
-
 
 @dataclass(slots=True, eq=False)
 class NodeState:
@@ -39,6 +36,7 @@ class NodeState:
     Attributes:
         resizable: running attempts whose units may change.
         surplus: units that those hold above their least, by resource.
+        owned: what environments hold here for life.
         opening: environments being opened now.
         to_open: placed environments that wait for their turn.
         reserved_for: the environment that is served next here; others must wait.
@@ -54,6 +52,7 @@ class NodeState:
     resizable: dict[ActionId, Entry] = field(default_factory=dict)
     surplus: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     environments: dict[EnvironmentId, EnvironmentEntry] = field(default_factory=dict)
+    owned: dict[str, int] = field(default_factory=dict)
     opening: int = 0
     to_open: deque[EnvironmentEntry] = field(default_factory=deque)
     reserved_for: EnvironmentEntry | None = None
@@ -68,11 +67,24 @@ class NodeState:
             if not self.kept[name]:
                 del self.kept[name]
 
+    def own(self, bundle: Bundle, sign: int) -> None:
+        """An environment takes (1) or gives back (-1) what it holds for life."""
+        for name, amount in bundle.items():
+            self.owned[name] = self.owned.get(name, 0) + sign * amount
+
+    def could_host(self, bundle: Bundle) -> bool:
+        """Whether an action would fit if no other ran, beside the environments there are."""
+        capacity, owned = self.pool.capacity, self.owned
+        return all(
+            amount <= capacity.get(name, 0) - owned.get(name, 0) for name, amount in bundle.items()
+        )
+
 
 class Cluster:
     """The state that the kernel owns, and the steps that keep its indexes in agreement."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, remembered: int) -> None:
+        self._remembered = remembered
         self.now: Seconds = float("-inf")
         self.nodes: dict[NodeId, NodeState] = {}
         self.entries: dict[ActionId, Entry] = {}
@@ -126,10 +138,17 @@ class Cluster:
         queue.add(entry, first=first)
 
     def bind(self, entry: Entry, node: NodeState) -> None:
-        """Let an action that could run anywhere be the next one on this node."""
+        """Let an action that could run anywhere wait on this node only."""
         self.anywhere.remove(entry)
         entry.bound_to = node.id
-        node.queue.add(entry, first=True)
+        node.queue.add(entry)
+
+    def unbind(self, entry: Entry, node: NodeState) -> None:
+        """Let an action that waits on this node go to any again, before the others of its task."""
+        node.queue.remove(entry)
+        entry.bound_to = None
+        self.enqueue(entry, first=True)
+        self.dirty.update(dict.fromkeys(self.nodes))
 
     def dequeue(self, entry: Entry) -> None:
         """Take a waiting action out of wherever it waits."""
@@ -163,8 +182,7 @@ class Cluster:
     def release(self, entry: Entry) -> None:
         """Give back what an attempt holds, and take it out of the indexes."""
         lease = entry.lease
-        if lease is None:
-            return
+        assert lease is not None  # only what runs is released
         if (node := self.nodes.get(lease.node)) is not None:
             self.pin(entry, node)
             del node.running[entry.id]
@@ -192,7 +210,7 @@ class Cluster:
         self.step(entry, Phase.DONE)
         del self.entries[entry.id]
         self.ended[entry.id] = outcome
-        if len(self.ended) > REMEMBERED:
+        if len(self.ended) > self._remembered:
             self.ended.popitem(last=False)
         self.out.append(Resolve(entry.id, outcome, reason))
 
@@ -200,7 +218,7 @@ class Cluster:
         """Forget a closed environment but for why it is gone."""
         del self.environments[entry.id]
         self.gone.setdefault(entry.id, (outcome, reason))
-        if len(self.gone) > REMEMBERED:
+        if len(self.gone) > self._remembered:
             self.gone.popitem(last=False)
 
     def next_tokens(self) -> Seconds:

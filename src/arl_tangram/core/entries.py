@@ -37,7 +37,9 @@ class Entry:
         quotas: the resource names of the quotas it needs tokens of, sorted.
         curve: its worthwhile amounts; None if it is rigid.
         units: units of its elastic resource it holds now; 0 if rigid or not running.
-        passed_at: when somebody who came later was first served before it.
+        passed_at: when somebody was first served before it although its turn had come.
+        was_next: whether its turn came and it did not fit.
+        blocks: whether it was looked at and did not fit, so that it may keep others waiting.
         bound_to: the node whose queue it is in, if any.
         served_by: the name of the service that it is a call to, if it is one.
         work_done: seconds of one-unit work behind it in this attempt, as of `counted_at`.
@@ -63,6 +65,8 @@ class Entry:
     work_done: Seconds = 0.0
     startup_left: Seconds = 0.0
     passed_at: Seconds | None = None
+    was_next: bool = False
+    blocks: bool = False
     bound_to: NodeId | None = None
     served_by: str | None = None
     resized: bool = False

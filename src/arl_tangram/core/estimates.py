@@ -231,23 +231,32 @@ class Learned:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Learned:
         """What `to_json` gave. Raises `ValueError` naming what is wrong."""
-        if data.get("version") != 1:
-            raise ValueError(f"version={data.get('version')!r}: this profile is not of version 1")
+        version = dict(data).get("version")
+        if version != 1:
+            raise ValueError(f"version={version!r}: this profile is not of version 1")
         learned = cls()
+        row: Any = "what it holds"
         try:
             for row in data["kinds"]:
-                learned._kinds[row["task"], row["kind"]] = LogNormal(
-                    weight=float(row["weight"]),
-                    mean=float(row["mean"]),
-                    square=float(row["square"]),
-                    timeouts=int(row["timeouts"]),
-                    timeout_total_s=float(row["timeout_total_s"]),
+                learned._kinds[str(row["task"]), str(row["kind"])] = LogNormal(
+                    weight=_number(row["weight"], "weight", least=PRIOR_WEIGHT),
+                    mean=_number(row["mean"], "mean"),
+                    square=_number(row["square"], "square", least=0.0),
+                    timeouts=int(_number(row["timeouts"], "timeouts", least=0.0)),
+                    timeout_total_s=_number(row["timeout_total_s"], "timeout_total_s", least=0.0),
                 )
             for row in data["widths"]:
-                seen = {int(k): (int(n), float(mean)) for k, (n, mean) in row["seen"].items()}
-                learned._widths[row["task"], row["kind"]] = Widths(seen=seen)
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"the profile is damaged: {error!r}") from error
+                learned._widths[str(row["task"]), str(row["kind"])] = Widths(
+                    seen={
+                        int(_number(units, "units", least=1.0)): (
+                            int(_number(samples, "samples", least=1.0)),
+                            _number(mean, "mean"),
+                        )
+                        for units, (samples, mean) in row["seen"].items()
+                    }
+                )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ValueError(f"the profile is damaged at {row!r}: {error!r}") from error
         return learned
 
     def _of(self, action: Action) -> LogNormal:
@@ -286,6 +295,13 @@ class Oracle:
         self, action: Action, *, work: Seconds, outcome: Outcome, units: int, run_s: Seconds
     ) -> None:
         """An oracle has nothing to learn."""
+
+
+def _number(value: Any, name: str, *, least: float = -math.inf) -> float:
+    number = float(value)
+    if not (math.isfinite(number) and number >= least):
+        raise ValueError(f"{name}={value!r}")
+    return number
 
 
 _ANY_TASK = "*"

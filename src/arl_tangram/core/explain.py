@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 from .cluster import Cluster, NodeState
 from .entries import Entry, EnvironmentEntry
 from .instances import InstancePhase
@@ -32,14 +34,10 @@ def explain(cluster: Cluster, entry: Entry) -> Explanation:
             node=environment.node,
         )
     node = cluster.nodes.get(entry.bound_to) if entry.bound_to else None
-    before: list[Entry] = []
     service = cluster.service_of(entry)
     lines = service.lines if service else node.queue if node else cluster.anywhere
-    line = lines.line_of(entry)
-    for other in Queue.served([line], cluster.held):
-        if other is entry:
-            break
-        before.append(other)
+    served = Queue.served([lines.line_of(entry)], cluster.held)
+    before = list(takewhile(lambda other: other is not entry, served))
     return Explanation(
         action=entry.id,
         phase=entry.phase.value,

@@ -101,13 +101,18 @@ def _check_node(node: NodeState) -> None:
         _require(free >= 0, f"{node.id}: {name} is over-committed by {-free}")
         _require(free + total[name] == capacity, f"{node.id}: {name} leaks: {free} + {total[name]}")
     _check_cores(node, grants)
+    owned: Counter[str] = Counter()
+    for environment in node.environments.values():
+        owned.update(environment.grant.amounts if environment.grant else {})
+    for name in {*owned, *node.owned}:
+        _require(owned[name] == node.owned.get(name, 0), f"{node.id}: owned {name} is off")
     surplus: dict[str, int] = defaultdict(int)
     for entry in node.resizable.values():
         elastic = entry.action.elastic
-        _require(elastic is not None and elastic.resizable, f"{entry.id} is not resizable")
+        if elastic is None or not elastic.resizable:
+            raise InvariantError(f"{entry.id} is not resizable")
         _require(entry.phase is Phase.RUNNING, f"{entry.id} does not run and is resizable")
-        if elastic is not None:
-            surplus[elastic.resource] += entry.units - elastic.least
+        surplus[elastic.resource] += entry.units - elastic.least
     for name in {*surplus, *node.surplus}:
         _require(surplus[name] == node.surplus[name], f"{node.id}: surplus of {name} is off")
     reserved = node.reserved_for
@@ -128,14 +133,10 @@ def _check_cores(node: NodeState, grants: list[Grant]) -> None:
             used[core] += MILLI
         if part:
             used[grant.cores[whole]] += part
-    _require(all(n <= MILLI for n in used.values()), f"{node.id}: a core is granted twice")
-    shared = {core: used[core] for core in node.pool.cpu.rooms if used[core]}
-    _require(
-        all(
-            n < MILLI or room == 0
-            for n, room in zip(
-                shared.values(), (node.pool.cpu.rooms[c] for c in shared), strict=True
-            )
-        ),
-        f"{node.id}: a shared core is off",
-    )
+    cpu = node.pool.cpu
+    sizes, free = cpu.sizes(), set(cpu.untouched())
+    for core, milli in used.items():
+        _require(milli <= sizes.get(core, 0), f"{node.id}: core {core} is granted twice")
+    for core, size in sizes.items():
+        expected = size if core in free else cpu.rooms.get(core, 0)
+        _require(used[core] + expected == size, f"{node.id}: core {core} has not what is left")

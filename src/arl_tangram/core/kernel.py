@@ -56,6 +56,8 @@ class Kernel:
         patience_s: how long an action or environment may be passed over by later ones before
             what it needs is kept for it.
         eviction: which instances of services make room for others; by cost if None.
+        remembered: how many ended actions and environments are known by their outcome, so that
+            a late repeat is recognised.
     """
 
     def __init__(
@@ -65,10 +67,11 @@ class Kernel:
         *,
         opening_limit: int = 8,
         patience_s: Seconds = 2.0,
+        remembered: int = 65_536,
         eviction: Eviction | None = None,
     ) -> None:
         self.estimates: Estimates = Learned() if estimates is None else estimates
-        self._cluster = Cluster()
+        self._cluster = Cluster(remembered=remembered)
         self._wake_at = NEVER
         self._placement = Placement(
             self._cluster, opening_limit=opening_limit, patience_s=patience_s
@@ -297,8 +300,9 @@ class Kernel:
             return
         if entry.phase is Phase.QUEUED:
             cluster.dequeue(entry)
-            if entry.bound_to is not None:
-                cluster.dirty[entry.bound_to] = None  # it may have been in the way
+            if entry.blocks:  # others may have waited behind it
+                where = cluster.nodes if entry.bound_to is None else (entry.bound_to,)
+                cluster.dirty.update(dict.fromkeys(where))
             cluster.resolve(entry, Outcome.CANCELLED, "it was cancelled while it waited")
         elif entry.phase is Phase.RUNNING and entry.lease is not None:
             entry.stop_reason = "it was cancelled while it ran"
@@ -317,14 +321,16 @@ class Kernel:
             self._placement.lost_with_node(environment, reason)
         self._serving.lost(node)
         del cluster.nodes[node.id]
-        for entry in running:
+        # Each goes before all that wait, so the oldest must be the last to go there.
+        for entry in sorted([*running, *homeless], key=lambda e: e.number, reverse=True):
+            if entry.phase is Phase.QUEUED:
+                entry.bound_to = None
+                cluster.enqueue(entry, first=True)
+                continue
             cluster.release(entry)
             if entry.phase is Phase.STOPPING:
                 cluster.resolve(entry, entry.stop_outcome, entry.stop_reason)
             else:
                 self._retry(entry, reason)
-        for entry in homeless:
-            entry.bound_to = None
-            cluster.enqueue(entry, first=True)
         if len(cluster.anywhere):
             cluster.dirty.update(dict.fromkeys(cluster.nodes))

@@ -43,6 +43,14 @@ class Lines:
         if entry.quotas and not len(self._metered[entry.quotas]):
             del self._metered[entry.quotas]
 
+    def promote(self, entry: Entry) -> None:
+        """Let it be served before all of the same priority that need tokens of the same quotas."""
+        self.line_of(entry).promote(entry)
+
+    def overdue(self) -> Entry | None:
+        """The first of those promoted that waits for nothing but its node, if any."""
+        return self._plain.overdue()
+
     def open(self, has_tokens: Callable[[str], bool]) -> list[Queue[Entry]]:
         """The lines whose quotas all have tokens now."""
         lines = [queue for quotas, queue in self._metered.items() if all(map(has_tokens, quotas))]

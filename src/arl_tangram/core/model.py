@@ -43,6 +43,12 @@ def _nothing() -> Bundle:
     return NOTHING
 
 
+def _check_amounts(field_name: str, amounts: Mapping[str, object]) -> None:
+    for name, amount in amounts.items():
+        if not isinstance(amount, int) or amount < 0:
+            raise ValueError(f"{field_name}[{name!r}]={amount!r}: give a whole number from 0 up")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Elastic:
     """The key elastic resource of an action: how many units it may get, and what they bring.
@@ -97,6 +103,9 @@ class Action:
     timeout_s: Seconds | None = None
     max_attempts: int = 3
 
+    def __post_init__(self) -> None:
+        _check_amounts("needs", self.needs)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
@@ -107,6 +116,9 @@ class Environment:
     trajectory: TrajectoryId = TrajectoryId("default")
     needs: Bundle = field(default_factory=_nothing)
     priority: int = 0
+
+    def __post_init__(self) -> None:
+        _check_amounts("needs", self.needs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +149,9 @@ class Node:
     gpus: int = 0
     gpu_mib: int = 0
     gpu_model: str = ""
+
+    def __post_init__(self) -> None:
+        _check_amounts("capacity", self.capacity)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,7 +64,7 @@ class Placement:
                 cluster.resolve(action, Outcome.REJECTED, f"it can never run: {why}")
             else:
                 cluster.enqueue(action)
-        self._changed = True
+        self._open(node)
 
     def failed(self, entry: EnvironmentEntry, reason: str) -> None:
         """It could not be opened, or broke."""
@@ -103,7 +103,9 @@ class Placement:
                 self._forget(entry, outcome, reason)
             case EnvironmentPhase.OPENING | EnvironmentPhase.OPEN:
                 if entry.phase is EnvironmentPhase.OPENING:
-                    self._node_of(entry).opening -= 1
+                    node = self._node_of(entry)
+                    node.opening -= 1
+                    self._open(node)
                 cluster.step_environment(entry, EnvironmentPhase.CLOSING)
                 for action in entry.running.values():
                     if action.phase is Phase.RUNNING and action.lease is not None:
@@ -112,8 +114,8 @@ class Placement:
                         cluster.pin(action, self._node_of(entry))
                         cluster.out.append(Stop(action.lease))
                 self.close_if_idle(entry)
-            case EnvironmentPhase.CLOSING | EnvironmentPhase.CLOSED:
-                return
+            case _:
+                pass  # it is on its way already
 
     def close_if_idle(self, entry: EnvironmentEntry) -> None:
         """Send the last command to an environment that is closing, once nothing runs in it."""
@@ -166,6 +168,7 @@ class Placement:
 
     def _place(self) -> None:
         cluster = self._cluster
+        self._make_way()
         passed: list[EnvironmentEntry] = []
         placed: list[tuple[EnvironmentEntry, NodeState]] = []
         for entry in Queue.served([cluster.unplaced], cluster.placed):
@@ -186,6 +189,32 @@ class Placement:
             cluster.unplaced.remove(entry)
             node.to_open.append(entry)
 
+    def _make_way(self) -> None:
+        """Keep room on one node for an action if environments leave none for it on any."""
+        cluster = self._cluster
+        for node in cluster.nodes.values():
+            overdue = node.queue.overdue()
+            if overdue is None or overdue.action.environment or node.could_host(overdue.least):
+                continue
+            if any(other.could_host(overdue.least) for other in cluster.nodes.values()):
+                cluster.unbind(overdue, node)
+        lines = cluster.anywhere.open(cluster.has_tokens)
+        action = next(Queue.served(lines, cluster.held), None)
+        if action is None or cluster.now - action.submitted_at < self._patience_s:
+            return
+        nodes = cluster.nodes.values()
+        if any(node.could_host(action.own) for node in nodes):
+            return
+        able = [
+            node
+            for node in nodes
+            if node.pool.could_ever_fit(action.own) and node.queue.overdue() is None
+        ]
+        fewest = min(able, key=lambda node: len(node.environments), default=None)
+        if fewest is not None:
+            cluster.bind(action, fewest)
+            fewest.queue.promote(action)
+
     def _choose(self, entry: EnvironmentEntry) -> NodeState | None:
         """The least loaded node with room, rather one where it has not failed yet, or without GPUs."""
         best: NodeState | None = None
@@ -193,7 +222,10 @@ class Placement:
         for node in self._cluster.nodes.values():
             if node.reserved_for not in {None, entry}:
                 continue
-            if not node.pool.draft().take(entry.environment.needs):
+            draft = node.pool.draft()
+            if (overdue := node.queue.overdue()) is not None:
+                draft.hold(overdue.least)
+            if not draft.take(entry.environment.needs):
                 continue
             load = len(node.environments) + len(node.queue)
             load_of_cpu = load / max(node.pool.capacity.get(CPU, 0), 1)
@@ -231,13 +263,16 @@ class Placement:
         entry.grant = node.pool.take(entry.environment.needs)
         entry.passed_at = None
         node.environments[entry.id] = entry
+        node.own(entry.grant.amounts, 1)
         cluster.placed[entry.task] += entry.weight
 
     def _vacate(self, entry: EnvironmentEntry) -> None:
         cluster = self._cluster
         node = self._node_of(entry)
         del node.environments[entry.id]
-        node.pool.give_back(entry.grant or Grant(amounts=NOTHING))
+        grant = entry.grant or Grant(amounts=NOTHING)
+        node.own(grant.amounts, -1)
+        node.pool.give_back(grant)
         entry.node = entry.grant = None
         self._count_out(entry)
         cluster.dirty[node.id] = None
@@ -261,6 +296,8 @@ class Placement:
             )
 
     def _drop_waiting(self, entry: EnvironmentEntry, outcome: Outcome, reason: str) -> None:
+        if entry.queued and entry.node is not None:
+            self._cluster.dirty[entry.node] = None
         for action in [*entry.waiting.values(), *entry.queued.values()]:
             self._cluster.dequeue(action)
             self._cluster.resolve(action, outcome, reason)

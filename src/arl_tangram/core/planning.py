@@ -9,7 +9,7 @@ from .cluster import Cluster, NodeState
 from .commands import Resize
 from .entries import Entry
 from .estimates import Estimates
-from .model import CPU, MILLI, Lease, Seconds
+from .model import CPU, Lease, Seconds
 from .phases import Phase
 from .policy import Plan, Policy, View
 from .pools.draft import Draft
@@ -31,14 +31,16 @@ class Planning:
     def roomiest(self, entry: Entry) -> NodeState | None:
         """The node where an action that may run anywhere starts soonest, if any has room now."""
         best: NodeState | None = None
-        best_key = (False, False, 0)
+        best_key = (False, False, False, 0)
+        elastic = entry.action.elastic
+        resource = elastic.resource if elastic else CPU
         for node in self._cluster.nodes.values():
             draft = self._cluster.draft(node)
-            elastic = entry.action.elastic
-            short = draft.shortage(elastic.resource if elastic else CPU, entry.least)
-            if short is None or short > node.surplus.get(CPU, 0):
+            short = draft.shortage(resource, entry.least)
+            if short is None or short > node.surplus.get(resource, 0):
                 continue
-            key = (short == 0, not node.pool.gpus.owners, draft.whole * MILLI)
+            kept = node.reserved_for is not None or node.queue.overdue() is not None
+            key = (not kept, short == 0, not node.pool.gpus.owners, draft.whole)
             if best is None or key > best_key:
                 best, best_key = node, key
         return best
@@ -49,8 +51,7 @@ class Planning:
         while cluster.dirty:
             node_id = next(iter(cluster.dirty))
             del cluster.dirty[node_id]
-            if (node := cluster.nodes.get(node_id)) is not None:
-                self._plan(node)
+            self._plan(cluster.nodes[node_id])
 
     def _plan(self, node: NodeState) -> None:
         cluster = self._cluster
@@ -63,6 +64,8 @@ class Planning:
         view = View(
             now=cluster.now,
             node=node.id,
+            capacity=node.pool.capacity,
+            owned=node.owned,
             free=free,
             waiting=self._waiting(node),
             running=node.running,
@@ -83,7 +86,7 @@ class Planning:
         entries = Queue.served(lines, cluster.held)
         if not len(cluster.anywhere):
             return entries
-        return (e for e in entries if e.bound_to or node.pool.could_ever_fit(e.own))
+        return (e for e in entries if e.bound_to or node.could_host(e.own))
 
     def _apply(self, plan: Plan, node: NodeState) -> None:
         cluster = self._cluster
@@ -122,16 +125,17 @@ class Planning:
 
     def _note_passed(self, plan: Plan, node: NodeState) -> None:
         """Remember who was overtaken, and let who waited too long be the next one here."""
-        if not plan.passed:
-            return
         now = self._cluster.now
-        newest = max((entry.number for entry, _ in plan.starts), default=0)
-        for entry in plan.passed:
+        for position, entry in enumerate(plan.passed):
+            entry.blocks = True
             if entry.passed_at is None:
-                if entry.number < newest:
+                if position < plan.overtaken or (entry.was_next and plan.starts):
                     entry.passed_at = now
-            elif entry.bound_to is None and now - entry.passed_at >= self._patience_s:
-                self._cluster.bind(entry, node)
+                entry.was_next = entry.was_next or position == 0
+            elif now - entry.passed_at >= self._patience_s:
+                if entry.bound_to is None:
+                    self._cluster.bind(entry, node)
+                node.queue.promote(entry)
 
 
 def check(plan: Plan, node: NodeState, draft: Draft) -> None:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from .entries import Entry
 from .estimates import Estimates
-from .model import ActionId, NodeId, Seconds
+from .model import ActionId, Bundle, NodeId, Seconds
 from .pools.draft import Draft
 
 
@@ -17,6 +17,8 @@ class View:
     """All that a policy may look at when it decides about one node, valid during the call.
 
     Attributes:
+        capacity: what the node has.
+        owned: what of it environments hold for life.
         free: a copy of what is free, for the policy to plan with.
         waiting: who may start here, in service order; reading on costs, so read no further
             than needed.
@@ -28,6 +30,8 @@ class View:
 
     now: Seconds
     node: NodeId
+    capacity: Bundle
+    owned: Bundle
     free: Draft
     waiting: Iterator[Entry]
     running: Mapping[ActionId, Entry]
@@ -45,11 +49,13 @@ class Plan:
         starts: waiting actions to start, on so many units (0 if rigid).
         resizes: running actions to change, to so many units.
         passed: actions that were looked at and do not fit, in service order.
+        overtaken: how many of those, the first ones, come before one that starts.
     """
 
     starts: list[tuple[Entry, int]] = field(default_factory=list)
     resizes: list[tuple[Entry, int]] = field(default_factory=list)
     passed: list[Entry] = field(default_factory=list)
+    overtaken: int = 0
 
 
 class Policy(Protocol):

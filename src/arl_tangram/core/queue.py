@@ -25,6 +25,7 @@ class Queued(Protocol):
 
 T = TypeVar("T", bound=Queued)
 Line = OrderedDict[str, T]
+_OVERDUE = TaskId("\0overdue")  # the line of those who have waited too long, before all tasks'
 
 
 class Queue(Generic[T]):
@@ -49,10 +50,29 @@ class Queue(Generic[T]):
         line.move_to_end(entry.id, last=False)
         self._size += 1
 
+    def promote(self, entry: T) -> None:
+        """Let it be served before all of the same priority, whatever its task holds."""
+        tasks = self._levels[entry.priority]
+        if entry.id in tasks.get(_OVERDUE, ()):
+            return
+        self.remove(entry)
+        tasks = self._levels.setdefault(entry.priority, {})
+        tasks.setdefault(_OVERDUE, OrderedDict())[entry.id] = entry
+        self._size += 1
+
+    def overdue(self) -> T | None:
+        """The first of those promoted, if any."""
+        for priority in sorted(self._levels, reverse=True):
+            for entry in self._levels[priority].get(_OVERDUE, {}).values():
+                return entry
+        return None
+
     def remove(self, entry: T) -> None:
         """Take it out, from wherever it stands."""
         priority, task = entry.priority, entry.task
         tasks = self._levels[priority]
+        if entry.id in tasks.get(_OVERDUE, ()):
+            task = _OVERDUE
         del tasks[task][entry.id]
         self._size -= 1
         if not tasks[task]:
@@ -76,8 +96,8 @@ class Queue(Generic[T]):
     def served(queues: Sequence[Queue[T]], held: Mapping[TaskId, int]) -> Iterator[T]:
         """The entries of several queues as one, in service order, looked up only as far as read.
 
-        Within a priority the next one is of the task that holds least (max-min fairness), the
-        oldest of it; what is passed on the way counts as held.
+        Within a priority those promoted go first; then the next one is of the task that holds
+        least (max-min fairness), the oldest of it; what is passed on the way counts as held.
         """
         busy = [queue for queue in queues if queue._size]
         if len(busy) == 1 and len(busy[0]._levels) == 1:
@@ -100,7 +120,8 @@ def _fairly(levels: Sequence[Mapping[TaskId, Line[T]]], held: Mapping[TaskId, in
     heap = []
     for task, entries in merged.items():
         entry = next(entries)
-        heap.append((held.get(task, 0), entry.number, task, entry))
+        share = -1 if task is _OVERDUE else held.get(task, 0)
+        heap.append((share, entry.number, task, entry))
     heapq.heapify(heap)
     while heap:
         share, _, task, entry = heap[0]
@@ -109,8 +130,8 @@ def _fairly(levels: Sequence[Mapping[TaskId, Line[T]]], held: Mapping[TaskId, in
         if following is None:
             heapq.heappop(heap)
         else:
-            row = (share + entry.weight, following.number, task, following)
-            heapq.heapreplace(heap, row)
+            more = 0 if task is _OVERDUE else entry.weight
+            heapq.heapreplace(heap, (share + more, following.number, task, following))
 
 
 def _merge(lines: Sequence[Line[T]]) -> Iterator[T]:

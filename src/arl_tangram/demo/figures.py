@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from statistics import fmean, median
+from statistics import fmean
 from typing import Any
 
 from ..core.model import Seconds
@@ -60,14 +60,11 @@ def figures_of(played: Played, setting: Setting) -> Figures:
 
 
 def share_in_actions(played: Played) -> float:
-    """The median share of a trajectory's life in which an action ran.
+    """The share of the trajectories' lives in which an action ran.
 
-    Under `static` this is what a trajectory needs on its own units, without any queueing.
+    Under `static` this is what they need on their own units, without any queueing.
     """
-    run_s: dict[str, float] = dict.fromkeys(played.lives_s, 0.0)
-    for act in played.acts:
-        run_s[act.trajectory] += act.run_s
-    return median(run_s[name] / life_s for name, life_s in played.lives_s.items())
+    return sum(act.run_s for act in played.acts) / sum(played.lives_s.values())
 
 
 def ratio(static: float, other: float) -> float | None:
@@ -91,7 +88,7 @@ def document(
             units["share_of_life_in_actions"] = share_in_actions(played)
             ratios = _ratios(figures)
     return {
-        "machine": {**machine, "core_speed": setting.speed},
+        "machine": dict(machine),
         "units": units,
         "policies": {name: asdict(each) for name, each in figures.items()},
         "ratios": ratios,

@@ -3,27 +3,42 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from statistics import NormalDist
 
 from ..core.model import Seconds
 from .recordings import Recording, Turn
-from .setting import STATIC_UNITS, Setting
 
 GAP_MU, GAP_SIGMA = 1.165, 0.571
 """The logarithm of a model's seconds between two actions, fitted to published traces."""
-TIME_SCALE = 0.15
+TIME_SCALE = 0.22
 """Demo seconds per second of such a gap."""
 SUITE_SIGMA = 1.2
 """The spread of the logarithm of a suite's work."""
 LARGEST_SUITE = 40.0
 """The largest suite, relative to the median one."""
-SHARE = 0.25
-"""The share of a rollout's life that its actions are to take, alone and on `STATIC_UNITS`."""
-STEP_CORE_S = {"bash": 0.012, "test": 0.09}
-"""Core seconds of an average step of each kind, at speed 1."""
+SHARE = 0.22
+"""The share of all lives that actions are to take, alone and on the units of an environment."""
+LEAST_WORK = 0.01
+STEP_WORK = 0.02
+"""How many times over a suite's work is done when an agent runs some of its tests by itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How long things take on the units that an environment owns under `static`, without queueing.
+
+    Attributes:
+        step_s: a step, by kind.
+        start_s: a suite that has no work.
+        suite_s: what a suite takes longer for each time its work is done.
+    """
+
+    step_s: Mapping[str, Seconds]
+    start_s: Seconds
+    suite_s: Seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +47,7 @@ class Rollout:
 
     Attributes:
         gaps_s: seconds the model thinks before each turn, and before the reward.
-        work: how many times over the suite does its work; at 1 it takes a core second at speed 1.
+        work: how many times over the suite does its work for the reward.
     """
 
     id: str
@@ -47,7 +62,7 @@ class Rollout:
 
 
 def plan(
-    recordings: Sequence[Recording], *, count: int, seed: int, setting: Setting
+    recordings: Sequence[Recording], *, count: int, seed: int, pace: Pace
 ) -> tuple[Rollout, ...]:
     """The rollouts of a step, the same for the same arguments.
 
@@ -62,15 +77,15 @@ def plan(
         for recording in dealt
     ]
     sizes = _sizes(count, rng)
-    thinking_s = sum(map(sum, gaps)) / count
-    suite_s = _suite_s(dealt, thinking_s, setting) / (sum(sizes) / count)
+    once = _suite_s(dealt, sum(map(sum, gaps)) / count, pace) / pace.suite_s
+    mean_size = sum(sizes) / count
     width = len(str(count - 1))
     return tuple(
         Rollout(
             id=f"{i:0{width}}-{recording.name}",
             recording=recording,
             gaps_s=gaps[i],
-            work=max(size * suite_s * STATIC_UNITS * setting.unit_cores * setting.speed, 0.01),
+            work=max(once * size / mean_size, LEAST_WORK),
         )
         for i, (recording, size) in enumerate(zip(dealt, sizes, strict=True))
     )
@@ -84,19 +99,19 @@ def _dealt(recordings: Sequence[Recording], count: int, rng: Random) -> list[Rec
 
 
 def _sizes(count: int, rng: Random) -> list[float]:
-    """Log-normal sizes with median 1, one from each of `count` equally likely ranges."""
+    """Log-normal sizes with median 1, the middle one of each of `count` equally likely ranges."""
     normal = NormalDist(0, SUITE_SIGMA)
-    shares = [(i + rng.uniform(0.25, 0.75)) / count for i in range(count)]
-    rng.shuffle(shares)
-    return [min(math.exp(normal.inv_cdf(share)), LARGEST_SUITE) for share in shares]
+    sizes = [math.exp(normal.inv_cdf((i + 0.5) / count)) for i in range(count)]
+    rng.shuffle(sizes)
+    return [min(size, LARGEST_SUITE) for size in sizes]
 
 
-def _suite_s(dealt: Sequence[Recording], thinking_s: Seconds, setting: Setting) -> Seconds:
-    """How long a mean suite may take on its own units, for actions to have their share of life."""
-    pace = min(1.0, STATIC_UNITS * setting.unit_cores) * setting.speed
+def _suite_s(dealt: Sequence[Recording], thinking_s: Seconds, pace: Pace) -> Seconds:
+    """How long a mean suite may work on its own units, for actions to have their share of life."""
     steps_s = sum(_step_s(turn, pace) for recording in dealt for turn in recording.turns)
-    return max(thinking_s * SHARE / (1 - SHARE) - steps_s / len(dealt), thinking_s * SHARE / 4)
+    others_s = steps_s / len(dealt) + pace.start_s
+    return max(thinking_s * SHARE / (1 - SHARE) - others_s, 0.0)
 
 
-def _step_s(turn: Turn, pace: float) -> Seconds:
-    return STEP_CORE_S[turn.kind] / pace if turn.timeout_s is None else turn.timeout_s
+def _step_s(turn: Turn, pace: Pace) -> Seconds:
+    return pace.step_s[turn.kind] if turn.timeout_s is None else turn.timeout_s

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..core.model import Outcome, Seconds
-from ..errors import Unavailable
+from ..errors import TangramError, Unavailable
 from ..runtime.environment import Environment
 from ..runtime.results import Result
 from ..runtime.tangram import Tangram
 from .ledger import Ledger, Span
-from .plan import Rollout
+from .plan import STEP_WORK, Rollout
 from .recordings import REWARD_COMMAND, Turn, reward_of
 from .setting import STATIC_UNITS, Setting
 
@@ -82,9 +82,12 @@ async def play(
     async with _local(setting, policy, ledger) as tangram:
         began = time.monotonic()
         stage = _Stage(tangram, ledger, setting, told, owned=policy == STATIC)
-        async with asyncio.TaskGroup() as group:
-            for rollout in rollouts:
-                group.create_task(stage.play(rollout))
+        try:
+            async with asyncio.TaskGroup() as group:
+                for rollout in rollouts:
+                    group.create_task(stage.play(rollout))
+        except* TangramError as errors:
+            raise errors.exceptions[0] from None  # the others failed for the same reason
         step_s = time.monotonic() - began
     return Played(
         policy=policy,
@@ -133,7 +136,7 @@ class _Stage:
             trajectory=rollout.id,
             step="demo",
             memory=MEMORY,
-            variables={"DEMO_WORK": f"{rollout.work:.5f}"},
+            variables={"DEMO_WORK": str(STEP_WORK)},
             cpus=STATIC_UNITS if self._owned else None,
         )
         # The sandbox is asked for while the model thinks about its first action.
@@ -162,7 +165,7 @@ class _Stage:
             wanted_at = time.monotonic()
             await making  # only the first action ever waits here
             submitted_at = time.monotonic()
-            result = await self._run(environment, turn)
+            result = await self._run(environment, rollout, turn)
             placed_at = self._ledger.placed_at[environment.id]
             placing_s = max(0.0, placed_at - wanted_at)
             preparing_s = submitted_at - wanted_at - placing_s
@@ -188,10 +191,20 @@ class _Stage:
                     f"{_story(result)}",
                 )
 
-    async def _run(self, environment: Environment, turn: Turn | None) -> Result:
+    async def _run(self, environment: Environment, rollout: Rollout, turn: Turn | None) -> Result:
         if turn is None:
-            return await environment.run(REWARD_COMMAND, kind=REWARD, cpus=(1, self._setting.units))
-        return await environment.run(turn.command, kind=turn.kind, cpus=1, timeout=turn.timeout_s)
+            return await environment.run(
+                REWARD_COMMAND,
+                kind=REWARD,
+                cpus=(1, self._setting.units),
+                variables={"DEMO_WORK": f"{rollout.work:.5f}"},
+            )
+        return await environment.run(
+            turn.command,
+            kind=turn.kind,
+            cpus=(1, self._setting.core_units),
+            timeout=turn.timeout_s,
+        )
 
     def _note_reward(self, rollout: Rollout, result: Result) -> None:
         try:

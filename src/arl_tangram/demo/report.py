@@ -52,10 +52,21 @@ def share_said(steps: Sequence[Played]) -> str | None:
             low, high = PUBLISHED_SHARE
             return (
                 f"On its own units and without queueing, a trajectory spends "
-                f"{share_in_actions(played):.2f} of its life in actions (median; published "
-                f"measurements: {low:.2f} to {high:.2f})."
+                f"{share_in_actions(played):.2f} of its life in actions (published measurements: "
+                f"{low:.2f} to {high:.2f})."
             )
     return None
+
+
+def caution_said(setting: Setting) -> str | None:
+    """What units that are parts of a core do to the comparison; None where they are whole."""
+    if setting.unit_cores >= 1:
+        return None
+    return (
+        f"A step with one thread can use one core, {setting.core_units} units here: under static it "
+        f"has the {STATIC_UNITS} of its environment, otherwise 1 to {setting.core_units} as the "
+        f"load allows."
+    )
 
 
 def report(
@@ -77,7 +88,7 @@ def report(
         chapters=[
             Chapter(
                 title="Figures",
-                about=share_said(steps) or "",
+                about=" ".join(filter(None, (share_said(steps), caution_said(setting)))),
                 panels=[
                     Panel(
                         title="Side by side",

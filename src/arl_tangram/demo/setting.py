@@ -1,12 +1,9 @@
-"""How big a unit is on this machine, and how fast one core of it is."""
+"""How many units this machine is cut into, and how big one is."""
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
-from random import Random
 
-from ..core.model import Seconds
 from ..runtime.machine import Machine
 
 STATIC_UNITS = 3
@@ -14,8 +11,6 @@ STATIC_UNITS = 3
 FEWEST_UNITS = 12
 KEPT_BACK = 0.04
 """The share of a small machine that is not granted: this program needs some, too."""
-YARDSTICK_S = 0.0165
-"""How long `yardstick` takes on the machine where the projects' suites take a second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,12 +21,15 @@ class Setting:
         units: how many, a multiple of what an environment owns under `static`, so that it wastes
             none.
         unit_cores: cores in a unit; below 1, a unit is a quota of a core.
-        speed: of one core, where 1 runs a project's suite in a second.
     """
 
     units: int
     unit_cores: float
-    speed: float
+
+    @property
+    def core_units(self) -> int:
+        """Units that make one core, which is what a step with one thread can use."""
+        return max(1, int(1 / self.unit_cores))
 
     @property
     def containers(self) -> int:
@@ -47,32 +45,10 @@ class Setting:
         )
 
 
-def setting_for(machine: Machine, *, speed: float | None = None) -> Setting:
-    """Whole cores if there are enough of them, else quotas of a part of one.
-
-    Args:
-        machine: what there is.
-        speed: of one core; measured now if it is not given.
-    """
+def setting_for(machine: Machine) -> Setting:
+    """Whole cores if there are enough of them, else quotas of a part of one."""
     usable = machine.usable_milli / 1000
     units = int(usable) // STATIC_UNITS * STATIC_UNITS
-    cores = 1.0
-    if units < FEWEST_UNITS:
-        units, cores = FEWEST_UNITS, usable * (1 - KEPT_BACK) / FEWEST_UNITS
-    return Setting(
-        units=units, unit_cores=cores, speed=YARDSTICK_S / yardstick() if speed is None else speed
-    )
-
-
-def yardstick(rounds: int = 5) -> Seconds:
-    """Core seconds that a fixed piece of plain Python takes, the best of some rounds."""
-    best = float("inf")
-    for _ in range(rounds):
-        rng, table = Random(0), dict[int, int]()  # the sort of work that the projects' tests do
-        began = time.process_time()
-        for i in range(50_000):
-            key = rng.randrange(1000)
-            table[key] = table.get(key, 0) + i
-        sorted(table.items())
-        best = min(best, time.process_time() - began)
-    return best
+    if units >= FEWEST_UNITS:
+        return Setting(units=units, unit_cores=1.0)
+    return Setting(units=FEWEST_UNITS, unit_cores=usable * (1 - KEPT_BACK) / FEWEST_UNITS)

@@ -1,4 +1,4 @@
-"""How the first process of an environment is started: a bare interpreter and our code."""
+"""How the processes of our own are started: a bare interpreter and our code."""
 
 from __future__ import annotations
 
@@ -8,7 +8,20 @@ from importlib import resources
 from pathlib import Path
 
 PACKAGE = "arl_tangram.executors.inside"
-MODULES = ("calls", "tree", "frames", "capture", "spawn", "warden", "shell", "first")
+MODULES = (
+    "calls",
+    "tree",
+    "frames",
+    "capture",
+    "spawn",
+    "warden",
+    "shell",
+    "birth",
+    "control",
+    "first",
+    "stem",
+    "main",
+)
 CONTROL_FD, PROGRAM_FD = 3, 4
 
 # Reads the modules from a descriptor, so that no file of ours need be visible inside.
@@ -35,8 +48,7 @@ def interpreter() -> Path:
     return Path(getattr(sys, "_base_executable", None) or sys.executable).resolve()
 
 
-def command(*, user: int | None, alone: bool) -> list[str]:
-    """The command line of the first process."""
+def command(role: str, *, user: int | None) -> list[str]:
+    """The command line of a process of our own: "first" or "stem"."""
     who = "-" if user is None else str(user)
-    how = "alone" if alone else "shared"
-    return [str(interpreter()), "-I", "-S", "-E", "-c", _LOADER, who, how]
+    return [str(interpreter()), "-I", "-S", "-E", "-c", _LOADER, role, who]

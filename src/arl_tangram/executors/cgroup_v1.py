@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from . import group, owner
@@ -45,7 +46,7 @@ def own_folders() -> dict[str, Path]:
 class V1Group:
     """The folders of one environment."""
 
-    def __init__(self, folders: Mapping[str, Path], cores: str) -> None:
+    def __init__(self, folders: Mapping[str, Path], *, cores: str) -> None:
         self._folders = folders
         self._all_cores = cores
         self._milli = -1
@@ -54,9 +55,11 @@ class V1Group:
         self._quota = self._open("cpu", "cpu.cfs_quota_us")
         self._peak = self._open("memory", "memory.max_usage_in_bytes")
 
-    def admit(self, pid: int) -> None:
-        for folder in self._folders.values():
-            group.write(folder / "cgroup.procs", pid)
+    @property
+    def entries(self) -> Sequence[str]:
+        # Not `cgroup.procs`: to move a whole process means to hold up every start of a process on
+        # the machine for several milliseconds.
+        return [str(folder / "tasks") for folder in self._folders.values()]
 
     def set_cpu(self, milli: int) -> None:
         if milli == self._milli or self._quota < 0:
@@ -140,20 +143,24 @@ class V1Groups:
         self._cores, self._mems = "", ""
         for controller, folder in own.items():
             room = folder / ROOM
-            self._make(controller, room)
-            for entry in room.iterdir():
-                if entry.is_dir() and owner.is_stray(entry.name):
-                    if controller == "freezer":
-                        for frozen in entry.iterdir():
-                            if frozen.is_dir():
-                                group.write(frozen / "freezer.state", "THAWED")
-                    group.remove_folder(entry)
             self._folders[controller] = room / self._name
-            self._make(controller, room / self._name)
+            group.make_in_room(room, partial(self._make, controller), self._name)
             if controller == "cpu":
                 # All environments together count as one process of each core, not as one in all.
                 for place in (room, room / self._name):
                     group.write(place / "cpu.shares", 1024 * (os.cpu_count() or 1))
+
+        self._sweep([folder / ROOM for folder in own.values()])
+
+    @staticmethod
+    def _sweep(rooms: list[Path]) -> None:
+        """Remove the groups of dead hosts."""
+        strays = [stray for room in rooms for stray in group.strays(room)]
+        for stray in strays:
+            for state in stray.glob("*/freezer.state"):
+                group.write(state, "THAWED")  # what is frozen cannot die
+        for stray in strays:
+            group.remove_folder(stray)
 
     def create(self, name: str, *, memory_bytes: int | None, pids: int | None) -> V1Group:
         folders = {controller: folder / name for controller, folder in self._folders.items()}
@@ -167,7 +174,7 @@ class V1Groups:
                 group.write(swap, memory_bytes)
         if pids is not None and "pids" in folders:
             group.write(folders["pids"] / "pids.max", pids + group.OVERHEAD_PIDS)
-        return V1Group(folders, self._cores)
+        return V1Group(folders, cores=self._cores)
 
     def close(self) -> None:
         for folder in self._folders.values():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from . import group, owner
@@ -48,8 +48,9 @@ class V2Group:
             with contextlib.suppress(OSError):
                 self._peak = os.open(folder / "memory.peak", os.O_RDONLY | os.O_CLOEXEC)
 
-    def admit(self, pid: int) -> None:
-        group.write(self._folder / "cgroup.procs", pid)
+    @property
+    def entries(self) -> Sequence[str]:
+        return [str(self._folder / "cgroup.procs")]
 
     def set_cpu(self, milli: int) -> None:
         if milli != self._milli:
@@ -123,13 +124,11 @@ class V2Groups:
         if NEEDED not in enabled:
             raise OSError(f"{parent} has no {NEEDED} controller")
         self._room = parent / ROOM
-        self._room.mkdir(exist_ok=True)
-        self._enable(self._room)
-        for entry in self._room.iterdir():
-            if entry.is_dir() and owner.is_stray(entry.name):
-                group.remove_folder(entry)
-        self._folder = self._room / owner.new_name()
-        self._folder.mkdir()
+        name = owner.new_name()
+        self._folder = self._room / name
+        group.make_in_room(self._room, self._make, name)
+        for stray in group.strays(self._room):
+            group.remove_folder(stray)
         enabled = self._enable(self._folder)
         # All environments together count as one process of each core, not as one in all.
         for folder in (self._room, self._folder):
@@ -163,6 +162,10 @@ class V2Groups:
             raise OSError(f"{own} is not ours to divide")
         self._step_aside(own)
         return own
+
+    def _make(self, folder: Path) -> None:
+        folder.mkdir(exist_ok=True)
+        self._enable(folder)
 
     @staticmethod
     def _step_aside(own: Path) -> None:

@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 from .inside.frames import Reader
 
-CHUNK = 262_144
+CHUNK = 65_536
+"""The most taken at once. A larger buffer would be mapped and unmapped for every message."""
 
 
 class Channel:

@@ -70,7 +70,7 @@ def conclude(report: Report | None, invocation: Invocation, around: Circumstance
 
 
 def _judge(report: Report, invocation: Invocation, stopped: Outcome | None) -> tuple[Outcome, str]:
-    if report.flags & frames.KILLED:
+    if report.flags & frames.KILLED or (stopped is not None and report.status == KILLED_STATUS):
         return _ordered(stopped, invocation)
     if report.flags & frames.IDLE:
         return Outcome.TIMED_OUT, f"printed nothing for {_seconds(invocation.idle_timeout_s)}"

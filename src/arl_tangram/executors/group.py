@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Protocol
+
+from . import owner
+from .inside.tree import signal_each
 
 PERIOD_US = 20_000
 """How often a quota is renewed: short, so that a group that has used its part waits briefly."""
@@ -19,8 +23,9 @@ OVERHEAD_PIDS = 8  # the first process, the wardens
 class Group(Protocol):
     """The kernel's group of one environment, or what stands in for it."""
 
-    def admit(self, pid: int) -> None:
-        """Move a process into the group; what it starts from now on is in it too."""
+    @property
+    def entries(self) -> Sequence[str]:
+        """The files that a process with one thread writes 0 to in order to move itself in."""
 
     def set_cpu(self, milli: int) -> None:
         """Allow this many real millicores, at once."""
@@ -71,7 +76,10 @@ class Groups(Protocol):
 class NoGroup:
     """Stands in where the kernel offers no group: nothing is limited."""
 
-    def admit(self, pid: int) -> None: ...
+    @property
+    def entries(self) -> Sequence[str]:
+        return ()
+
     def set_cpu(self, milli: int) -> None: ...
     def set_cores(self, cores: Collection[int]) -> None: ...
     def freeze(self) -> None: ...
@@ -132,7 +140,26 @@ def read(path: Path | str) -> bytes:
         os.close(fd)
 
 
-def remove_folder(folder: Path, *, seconds: float = 2.0) -> None:
+def make_in_room(room: Path, make: Callable[[Path], None], name: str) -> None:
+    """Make a room that hosts share, and a folder in it."""
+    for _ in range(100):
+        try:
+            make(room)
+            make(room / name)
+        except FileNotFoundError:
+            continue  # the last host to leave has just taken the room away
+        return
+    raise OSError(f"{room} goes away as often as it is made")
+
+
+def strays(room: Path) -> list[Path]:
+    """The folders in a room whose hosts are dead."""
+    with contextlib.suppress(FileNotFoundError):
+        return [path for path in room.iterdir() if path.is_dir() and owner.is_stray(path.name)]
+    return []
+
+
+def remove_folder(folder: Path, *, seconds: float = 10.0) -> None:
     """Kill what is in a group's folder and remove it with those below; gives up after a while."""
     deadline = time.monotonic() + seconds
     while True:
@@ -149,8 +176,8 @@ def remove_folder(folder: Path, *, seconds: float = 2.0) -> None:
             for below in folder.iterdir():
                 if below.is_dir():
                     remove_folder(below, seconds=seconds)
-            for pid in read(folder / "cgroup.procs").split():
-                os.kill(int(pid), signal.SIGKILL)
+            # A process that is in no PID namespace of ours shows as 0.
+            signal_each([int(p) for p in read(folder / "cgroup.procs").split()], signal.SIGKILL)
         except OSError:
             pass
         time.sleep(0.001)

@@ -6,10 +6,7 @@ import asyncio
 import itertools
 import os
 import re
-import resource
-import shutil
-import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -17,19 +14,24 @@ from ..errors import ConfigError, Unavailable
 from . import boot, namespaces, probe
 from .environment import LocalSandbox
 from .files import Files
+from .force import Force
 from .group import Group
-from .port import MIB, EnvironmentSpec
-from .runner import INFO_FD, Runner
+from .port import EnvironmentSpec
+from .removal import remove_tree
+from .runner import Runner
+from .sites import Site, Sites
 from .state import State, default_folder
+from .stem import Stem
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
 OPEN_S = 20.0
+PROGRAM, ETC = "program", "etc"
 
 
 class LocalHost:
     """Opens environments on this machine.
 
-    Use it inside one running event loop: environments end with the thread that opened them.
+    Use it inside one running event loop.
 
     Args:
         state_dir: where workspaces are kept; one below the system's temporary folder by default.
@@ -57,28 +59,35 @@ class LocalHost:
         if not 0 < cpu_scale <= 1:
             raise ConfigError(f"cpu_scale={cpu_scale}: give a number above 0, at most 1")
         self._scale = cpu_scale
-        self._found = probe.choose(enforcement=enforcement, isolation=isolation)
-        self._found.require(require)
         self._pin = pin and cpu_scale == 1
         self._user = probe.command_user()
-        self._state = State(
-            Path(state_dir) if state_dir else default_folder(),
-            passable=self._user is not None and not self._found.namespaces,
-        )
+        self._found = probe.choose(enforcement=enforcement, isolation=isolation)
         self._groups = self._found.groups
+        try:
+            self._found.require(require)
+            self._state = self._make_state(Path(state_dir) if state_dir else default_folder())
+        except BaseException:
+            self._groups.close()
+            raise
+        self._program_fd = os.open(self._state.folder / PROGRAM, os.O_RDONLY | os.O_CLOEXEC)
+        self._sites = Sites(
+            self._state.folder,
+            found=self._found,
+            user=self._user,
+            program_fd=self._program_fd,
+            etc=self._state.folder / ETC,
+        )
+        self._stem = Stem(
+            user=self._user, program_fd=self._program_fd, log=self._state.folder / "log"
+        )
+        # One thread, which lives as long as we do: what it starts is told to end with it.
+        self._spawner = ThreadPoolExecutor(1, thread_name_prefix="tangram-spawner")
         self._offload = ThreadPoolExecutor(4, thread_name_prefix="tangram-host")
         self._sandboxes: dict[str, LocalSandbox] = {}
         self._removals: set[asyncio.Future[None]] = set()
         self._names: set[str] = set()
         self._numbers = itertools.count()
         self._closed = False
-        program = self._state.folder / "program"
-        program.write_bytes(boot.program())
-        self._program_fd = os.open(program, os.O_RDONLY | os.O_CLOEXEC)
-        self._etc = self._state.folder / "etc"
-        uid = os.getuid() if self._user is None else self._user
-        if self._found.namespaces:
-            namespaces.make_etc(self._etc, uid=uid)
 
     @property
     def report(self) -> probe.Report:
@@ -90,41 +99,29 @@ class LocalHost:
 
     async def open(self, spec: EnvironmentSpec) -> LocalSandbox:
         self._check(spec)
-        # Numbered, since the remains of one of the same name may still be on their way out.
-        folder = self._state.folder / f"{next(self._numbers)}-{spec.id}"
-        user = self._user if spec.workspace is None else None
-        workspace = folder / "workspace" if spec.workspace is None else spec.workspace.absolute()
-        folder.mkdir()
-        if spec.workspace is None:
-            workspace.mkdir()
         self._names.add(spec.id)
-        if user is not None:
-            os.chown(workspace, user, user)
         loop = asyncio.get_running_loop()
-        making = loop.run_in_executor(self._offload, self._make_group, spec, folder.name)
-        try:
-            runner = self._start(spec, folder, workspace)
-        except OSError as error:
-            self._names.discard(spec.id)
-            group = await making
-            await loop.run_in_executor(self._offload, self._remove, group, folder)
-            raise Unavailable(f"environment {spec.id} could not be started: {error}") from error
+        # Numbered, since the remains of one of the same name may still be on their way out.
+        site = self._sites.choose(spec, f"{next(self._numbers)}-{spec.id}")
+        runner = Runner(site.folder / "log", stem=self._stem if site.walled else None)
+        making = loop.run_in_executor(self._spawner, self._sites.build, site, runner)
         sandbox: LocalSandbox | None = None
         try:
-            group = await making
-            await loop.run_in_executor(self._offload, self._admit, runner, group, spec)
+            group = await asyncio.shield(making)
+            runner.watch()
             sandbox = self._sandboxes[spec.id] = LocalSandbox(
                 spec,
                 runner=runner,
                 group=group,
-                variables=self._variables(spec, workspace),
-                workspace=self._inside(spec, workspace),
-                cpu_scale=self._scale,
-                pin=self._pin,
+                variables=site.variables(),
+                workspace=site.inside,
+                force=Force(
+                    group, limits=self._groups.limits, cpu_scale=self._scale, pin=self._pin
+                ),
                 limits=self._groups.limits,
-                files=Files(workspace, inside=self._inside(spec, workspace), user=user),
+                files=Files(site.workspace, inside=site.inside, user=site.user),
                 offload=self._offload,
-                on_close=self._closed_one(group, folder),
+                on_close=self._closed_one(group, site),
             )
             await asyncio.wait_for(sandbox.prepare(), OPEN_S)
         except BaseException as error:
@@ -132,12 +129,21 @@ class LocalHost:
                 await sandbox.close()
             else:
                 self._names.discard(spec.id)
-                await runner.end()
-                await loop.run_in_executor(self._offload, self._remove, await making, folder)
+                await self._undo(site, runner, making)
             if isinstance(error, TimeoutError):
                 raise Unavailable(f"environment {spec.id} did not start in time") from error
+            if isinstance(error, OSError):
+                raise Unavailable(f"environment {spec.id} could not be started: {error}") from error
             raise
         return sandbox
+
+    async def _undo(self, site: Site, runner: Runner, making: asyncio.Future[Group]) -> None:
+        """Take away what was made of an environment that did not open."""
+        await asyncio.wait([making])
+        if making.exception() is not None:
+            return  # it has cleaned up after itself
+        await runner.end()
+        await asyncio.to_thread(_remove, making.result(), site.folder)
 
     async def close(self) -> None:
         self._closed = True
@@ -149,13 +155,15 @@ class LocalHost:
             await asyncio.to_thread(self._groups.close)
             await asyncio.to_thread(self._state.close)
             self._offload.shutdown()
+            await asyncio.to_thread(self._stem.close)
+            self._spawner.shutdown()
 
     # -- opening ---------------------------------------------------------------------------------
 
     def _check(self, spec: EnvironmentSpec) -> None:
         if self._closed:
             raise Unavailable("the host is closed")
-        if not _NAME.fullmatch(spec.id) or spec.id in (".", "..", "etc", "program"):
+        if not _NAME.fullmatch(spec.id):
             raise ConfigError(f"id={spec.id!r}: use up to 100 letters, digits and '._-'")
         if spec.id in self._names:
             raise ConfigError(f"id={spec.id!r}: an environment of this name is open")
@@ -168,94 +176,29 @@ class LocalHost:
         if trouble := namespaces.shut_out(spec.readable, self._state.folder.parent):
             raise ConfigError(trouble)
 
-    def _make_group(self, spec: EnvironmentSpec, name: str) -> Group:
-        memory = None if spec.memory_mib is None else spec.memory_mib * MIB
-        return self._groups.create(name, memory_bytes=memory, pids=spec.pids)
-
-    def _start(self, spec: EnvironmentSpec, folder: Path, workspace: Path) -> Runner:
-        walled = self._walled(spec)
-        user = self._user if spec.workspace is None else None
-        argv = boot.command(user=user, alone=walled)
-        if walled:
-            walls = namespaces.arguments(
-                bwrap=self._found.bwrap,
-                workspace=workspace,
-                etc=self._etc,
-                network=spec.network,
-                readable=spec.readable,
-                user_namespace=self._found.user_namespace,
-                info_fd=INFO_FD,
-            )
-            argv = [*walls, *argv]
-        return Runner(
-            argv,
-            program_fd=self._program_fd,
-            log=folder / "log",
-            namespaces=walled,
-        )
-
-    def _admit(self, runner: Runner, group: Group, spec: EnvironmentSpec) -> None:
-        """Put the first process under its limits before it makes anything else."""
-        pid = runner.learn_first_pid()
-        if not pid:
-            raise Unavailable(f"environment {spec.id} {runner.trouble()}")
-        try:
-            group.admit(pid)
-            _limit(pid, resource.RLIMIT_CORE, 0)
-            _limit(pid, resource.RLIMIT_NOFILE, 4096)
-            if self._groups.name == "rlimits":
-                if spec.memory_mib is not None:
-                    _limit(pid, resource.RLIMIT_AS, spec.memory_mib * MIB)
-                # Counted per user namespace, so where it has one, for it alone.
-                if self._found.user_namespace and self._walled(spec):
-                    _limit(pid, resource.RLIMIT_NPROC, spec.pids)
-        except OSError as error:
-            raise Unavailable(f"environment {spec.id} could not be limited: {error}") from error
-
-    def _walled(self, spec: EnvironmentSpec) -> bool:
-        return self._found.namespaces and spec.workspace is None
-
-    def _inside(self, spec: EnvironmentSpec, workspace: Path) -> str:
-        return namespaces.WORKSPACE if self._walled(spec) else str(workspace)
-
-    def _variables(self, spec: EnvironmentSpec, workspace: Path) -> dict[str, str]:
-        if spec.workspace is not None:
-            return {**os.environ, **spec.variables}
-        apart = self._found.namespaces
-        return {
-            "PATH": namespaces.search_path(),
-            "HOME": namespaces.HOME if apart else str(workspace),
-            "TMPDIR": namespaces.TMP if apart else str(workspace),
-            "USER": "user",
-            "LOGNAME": "user",
-            "SHELL": "/bin/sh",
-            "LANG": "C.UTF-8",
-            "TERM": "dumb",
-            **({"VIRTUAL_ENV": sys.prefix} if sys.prefix != sys.base_prefix else {}),
-            **spec.variables,
-        }
+    def _make_state(self, parent: Path) -> State:
+        passable = self._user is not None and not self._found.namespaces
+        state = State(parent, passable=passable)
+        (state.folder / PROGRAM).write_bytes(boot.program())
+        if self._found.namespaces:
+            uid = os.getuid() if self._user is None else self._user
+            namespaces.make_etc(state.folder / ETC, uid=uid)
+        return state
 
     # -- closing ---------------------------------------------------------------------------------
 
-    def _closed_one(self, group: Group, folder: Path):  # type: ignore[no-untyped-def]  # noqa: ANN202
+    def _closed_one(self, group: Group, site: Site) -> Callable[[LocalSandbox], None]:
         def closed(sandbox: LocalSandbox) -> None:
             self._sandboxes.pop(sandbox.spec.id, None)
             self._names.discard(sandbox.spec.id)
             loop = asyncio.get_running_loop()
-            removal = loop.run_in_executor(self._offload, self._remove, group, folder)
+            removal = loop.run_in_executor(self._offload, _remove, group, site.folder)
             self._removals.add(removal)
             removal.add_done_callback(self._removals.discard)
 
         return closed
 
-    @staticmethod
-    def _remove(group: Group, folder: Path) -> None:
-        group.remove()
-        shutil.rmtree(folder, ignore_errors=True)
 
-
-def _limit(pid: int, which: int, value: int) -> None:
-    _, hard = resource.prlimit(pid, which)
-    if hard != resource.RLIM_INFINITY:
-        value = min(value, hard)
-    resource.prlimit(pid, which, (value, value))
+def _remove(group: Group, folder: Path) -> None:
+    group.remove()
+    remove_tree(folder)

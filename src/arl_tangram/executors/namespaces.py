@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from . import boot
 
 WORKSPACE = "/workspace"
 HOME = "/home/user"
-TMP = "/tmp"  # noqa: S108  a file system of its own
+TMP = "/tmp"  # noqa: S108  a folder of its own
 SYSTEM = ("/usr", "/opt")
 LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 # What programs need of /etc to run at all; nothing in it is secret.
@@ -42,8 +42,15 @@ ETC = (
     "terminfo",
     "timezone",
 )
-# What the wardens need to drop to the user of the commands, and to end and move their processes.
-CAPABILITIES = ("CAP_SETUID", "CAP_SETGID", "CAP_KILL", "CAP_SYS_NICE")
+# As the kernel numbers them; `os` has names for them only in later versions.
+NEW_NS, NEW_UTS, NEW_IPC = 0x20000, 0x4000000, 0x8000000
+NEW_USER, NEW_PID, NEW_NET = 0x10000000, 0x20000000, 0x40000000
+
+
+def kinds(*, network: bool, user_namespace: bool) -> int:
+    """Which namespaces an environment has of its own."""
+    found = NEW_NS | NEW_UTS | NEW_IPC | NEW_PID
+    return found | (0 if network else NEW_NET) | (NEW_USER if user_namespace else 0)
 
 
 def make_etc(target: Path, *, uid: int) -> None:
@@ -83,7 +90,7 @@ def search_path() -> str:
 def arguments(
     *,
     bwrap: str,
-    workspace: Path | None,
+    folders: Mapping[str, Path],
     etc: Path | None,
     network: bool,
     readable: Sequence[Path],
@@ -92,7 +99,8 @@ def arguments(
 ) -> list[str]:
     """The command line of bubblewrap, up to the program that is to be the first process.
 
-    A user namespace is always needed without root. The first process's id is reported to `info_fd`.
+    The folders are what it may write to, by their paths inside. A user namespace is always needed
+    without root. The first process's id is reported to `info_fd`.
     """
     line = [bwrap, "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
     line += ["--die-with-parent", "--as-pid-1", "--hostname", "environment"]
@@ -102,8 +110,6 @@ def arguments(
         line.append("--unshare-user")
     else:
         line += ["--cap-drop", "ALL"]
-        for capability in CAPABILITIES:
-            line += ["--cap-add", capability]
     if info_fd is not None:
         line += ["--info-fd", str(info_fd)]
     for folder in SYSTEM:
@@ -115,11 +121,12 @@ def arguments(
             line += ["--symlink", str(path.readlink()).lstrip("/"), str(path)]
         elif path.is_dir():
             line += ["--ro-bind", str(path), str(path)]
-    line += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", TMP, "--tmpfs", HOME]
+    line += ["--proc", "/proc", "--dev", "/dev"]
+    line += _passable_above([Path(inside) for inside in folders])
+    for inside, outside in folders.items():
+        line += ["--bind", str(outside), inside]
     shown = (*interpreter_folders(), *readable)
-    # Left to itself, bubblewrap makes the folders above so that only root may pass them.
-    for above in dict.fromkeys(p for path in shown for p in reversed(path.parents) if p.name):
-        line += ["--dir", str(above)]
+    line += _passable_above(shown)
     for path in shown:
         line += ["--ro-bind", str(path), str(path)]
     if etc is not None:
@@ -127,9 +134,13 @@ def arguments(
         for shared in (f"/etc/{name}" for name in ETC):
             if Path(shared).is_dir():
                 line += ["--ro-bind", shared, shared]
-    if workspace is not None:
-        line += ["--bind", str(workspace), WORKSPACE]
     return line
+
+
+def _passable_above(paths: Sequence[Path]) -> list[str]:
+    """Arguments that make the folders above these; bubblewrap makes them for root only."""
+    above = dict.fromkeys(p for path in paths for p in reversed(path.parents) if p.name)
+    return [word for folder in above for word in ("--dir", str(folder))]
 
 
 def shut_out(readable: Sequence[Path], state: Path) -> str | None:

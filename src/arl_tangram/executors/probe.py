@@ -7,6 +7,7 @@ import resource
 import subprocess
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from ..errors import ConfigError, Unavailable
@@ -28,7 +29,7 @@ GUARANTEES: Mapping[str, str] = {
 }
 ENFORCEMENTS = ("cgroup-v2", "cgroup-v1", "rlimits", "none")
 ISOLATIONS = ("namespaces", "process-group")
-WALLS = frozenset({"files", "processes", "network"})
+WALLS = frozenset({"files", "processes", "network", "user"})
 NOBODY = 65534
 """The user that commands run as when we are root."""
 
@@ -81,7 +82,6 @@ class Found:
             if name not in GUARANTEES:
                 raise ConfigError(f"require={name!r}: use {', '.join(GUARANTEES)} or 'all'")
         if missing := [name for name in GUARANTEES if name in wanted - self.report.guarantees]:
-            self.groups.close()
             lacks = "; ".join(f"{name} ({GUARANTEES[name]})" for name in missing)
             why = "; ".join((*self.report.weaker, *self.report.mend))
             raise Unavailable(f"not in force here: {lacks}. {why}")
@@ -97,7 +97,7 @@ def command_user() -> int | None:
 
 
 def choose(*, enforcement: str = "auto", isolation: str = "auto") -> Found:
-    """Find the best there is, or exactly what is asked for.
+    """Find the best there is, or exactly what is asked for; its groups are the caller's to close.
 
     Raises:
         ConfigError: there is no such rung.
@@ -112,7 +112,7 @@ def choose(*, enforcement: str = "auto", isolation: str = "auto") -> Found:
     groups, lacks_limits = _find_groups(enforcement)
     guarantees = set(groups.limits)
     if bwrap:
-        guarantees |= WALLS
+        guarantees |= WALLS - {"user"}
     if command_user() is not None or user_namespace:
         guarantees.add("user")
     report = Report(
@@ -147,7 +147,7 @@ def _find_walls(isolation: str) -> tuple[str, bool, str]:
         for user_namespace in (False, True) if os.getuid() == 0 else (True,):
             line = namespaces.arguments(
                 bwrap=bwrap,
-                workspace=None,
+                folders={},
                 etc=None,
                 network=False,
                 readable=(),
@@ -173,6 +173,9 @@ def _find_groups(enforcement: str) -> tuple[Groups, str]:
             continue
         try:
             return make(), "; ".join(troubles)
+        except PermissionError as error:
+            where = Path(str(error.filename)).parent
+            troubles.append(f"{name}: this user may not make groups below {where}")
         except OSError as error:
             troubles.append(f"{name}: {error}")
         if enforcement == name:
@@ -184,10 +187,10 @@ def _find_groups(enforcement: str) -> tuple[Groups, str]:
 
 def _weaker(guarantees: set[str], lacks_limits: str, lacks_walls: str) -> list[str]:
     sentences = []
-    for name, what in GUARANTEES.items():
-        if name not in guarantees:
-            reason = lacks_walls if name in WALLS or name == "user" else lacks_limits
-            sentences.append(f"not in force: {what}" + (f" ({reason})" if reason else ""))
+    for names, reason in ((GUARANTEES.keys() - WALLS, lacks_limits), (WALLS, lacks_walls)):
+        if missing := [name for name in GUARANTEES if name in names - guarantees]:
+            because = f" ({reason})" if reason else ""
+            sentences.append(f"not in force: {', '.join(missing)}{because}")
     return sentences
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import os
 import signal
 import socket
@@ -12,87 +11,104 @@ from collections.abc import Callable
 from pathlib import Path
 
 from .boot import CONTROL_FD, PROGRAM_FD
+from .group import Group
 from .inside import tree
+from .spawning import spawn
+from .stem import Entry, Stem
 
-INFO_FD = 5
-END_S = 2.0
+READY_FD, INFO_FD = 3, 5
+END_S = 6.0
+
+# The first process of a PID namespace: it takes in what has lost its parent, and does nothing else.
+FIRST = "sleep 2147483647 & echo >&3; exec 3>&-; while :; do wait; sleep 2147483647 & done"
 
 
 class Runner:
-    """A started first process.
+    """The first process of one environment.
 
     Args:
-        argv: what to start: bubblewrap and the interpreter, or the interpreter alone.
-        program_fd: an open file with our code for it.
         log: the file it complains to.
+        stem: what makes the wardens of an environment behind walls; None without walls, where the
+            first process does.
 
     Attributes:
         died: whether it has ended.
         on_death: called once when it does.
+        pid: the process that was started, bubblewrap if there are walls.
+        entry: how wardens get to where they belong; set before the first is made.
     """
 
-    def __init__(self, argv: list[str], *, program_fd: int, log: Path, namespaces: bool) -> None:
+    def __init__(self, log: Path, *, stem: Stem | None) -> None:
         self._loop = asyncio.get_running_loop()
         self._log = log
-        self._namespaces = namespaces
+        self._stem = stem
         self.died = False
         self.on_death: Callable[[], None] = lambda: None
         self._ended: asyncio.Future[None] = self._loop.create_future()
-        self._control, inside = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._info, info = os.pipe2(os.O_CLOEXEC)
-        complaints = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        # Copied out of the way first, or putting one in its place could overwrite the next.
-        low = (inside.fileno(), program_fd, info)
-        high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 16) for fd in low]
-        try:
-            # Not `subprocess`: it may fork, which is dear in a large parent.
-            self.pid = os.posix_spawn(
-                argv[0],
-                argv,
-                {},
-                file_actions=[
-                    (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
-                    (os.POSIX_SPAWN_DUP2, complaints, 1),
-                    (os.POSIX_SPAWN_DUP2, complaints, 2),
-                    (os.POSIX_SPAWN_DUP2, high[0], CONTROL_FD),
-                    (os.POSIX_SPAWN_DUP2, high[1], PROGRAM_FD),
-                    (os.POSIX_SPAWN_DUP2, high[2], INFO_FD),
-                ],
-                setsid=True,
-                setsigmask=[],
-                setsigdef=[s for s in signal.valid_signals() if s not in (9, 19)],
-            )
-        finally:
-            for fd in (*high, info, complaints):
-                os.close(fd)
-            inside.close()
-        self._first = -1 if namespaces else os.pidfd_open(self.pid)
+        self.pid = 0
+        self.entry = Entry(0, 0, (), {})
+        self._first_pid = 0
+        self._first = self._watched = -1
+        self._control: socket.socket | None = None
+
+    def start(self, argv: list[str], *, program_fd: int) -> int:
+        """Start it and return the first process's id; 0 if it never came to be. Blocks.
+
+        May be called from another thread, which it may then be told to end with.
+        """
+        if self._stem is None:
+            self._control, inside = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            with inside:
+                fds = {CONTROL_FD: inside.fileno(), PROGRAM_FD: program_fd}
+                self.pid = self._first_pid = spawn(argv, fds=fds, log=self._log)
+        else:
+            self._stem.ensure()
+            ready, says_ready = os.pipe2(os.O_CLOEXEC)
+            info, says_info = os.pipe2(os.O_CLOEXEC)
+            try:
+                fds = {READY_FD: says_ready, INFO_FD: says_info}
+                self.pid = spawn(argv, fds=fds, log=self._log)
+                os.close(says_ready)
+                os.close(says_info)
+                says_ready = says_info = -1
+                self._first_pid = _child_pid(info) if os.read(ready, 1) else 0
+            finally:
+                for fd in (ready, info, says_ready, says_info):
+                    if fd >= 0:
+                        os.close(fd)
+        if self._first_pid:
+            self._first = os.pidfd_open(self._first_pid)
+        return self._first_pid
+
+    def watch(self) -> None:
+        """Notice its end from now on."""
         self._watched = os.pidfd_open(self.pid)
         self._loop.add_reader(self._watched, self._reap)
 
-    def learn_first_pid(self) -> int:
-        """Wait until the first process exists and return its id; 0 if it never will. Blocks."""
-        if not self._namespaces:
-            os.close(self._info)
-            return self.pid
-        text = b""
-        while not text.rstrip().endswith(b"}"):
-            chunk = os.read(self._info, 4096)
-            if not chunk:
-                break
-            text += chunk
-        os.close(self._info)
-        _, _, number = text.partition(b'"child-pid":')
-        if not number:
-            return 0
-        pid = int(number.split(b",")[0].strip(b" \n}"))
-        self._first = os.pidfd_open(pid)
-        return pid
-
     def make_warden(self, inside: socket.socket) -> None:
-        """Have the first process make a warden that talks through this socket."""
-        with contextlib.suppress(OSError):  # its death is noticed by its own means
-            socket.send_fds(self._control, [b"w"], [inside.fileno()])
+        """Have a warden made that talks through this socket; if it cannot be, the socket closes."""
+        if self._stem is not None:
+            self._stem.make_warden(self.entry, inside)
+        elif self._control is not None:
+            with contextlib.suppress(OSError):  # its death is noticed by its own means
+                socket.send_fds(self._control, [self.entry.order()], [inside.fileno()])
+
+    def end_orphans(self) -> None:
+        """Kill what a warden that was lost has left to the first process. Blocks."""
+        if self._stem is not None and not self.died:
+            tree.end_below(self._first_pid)  # wardens are the stem's children, so they are spared
+
+    @staticmethod
+    def end_below_warden(pid: int, group: Group) -> None:
+        """Kill, from outside, what a warden answers for, and wake the warden up. Blocks."""
+        if pid <= 1:
+            return
+        if tree.read(f"/proc/{pid}/comm") != b"tangram-warden\n":
+            return  # it has ended, and another process may have its id
+        group.freeze()  # so that nothing is started meanwhile
+        tree.end_below(pid)
+        tree.signal_each([pid], signal.SIGCONT)
+        group.thaw()
 
     def kill(self) -> None:
         """End everything at once."""
@@ -105,28 +121,35 @@ class Runner:
                 else:
                     self._kill_bubblewrap()
 
+    async def death(self, seconds: float) -> None:
+        """Wait until it has ended, at most so long."""
+        await asyncio.wait([self._ended], timeout=seconds)
+
     async def end(self) -> None:
         """End everything and wait until it is gone."""
-        if self._namespaces:
+        if self._watched < 0:
+            self.watch()
+        if self._stem is not None:
             self.kill()  # all processes of a PID namespace end with its first
-        self._control.close()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.shield(self._ended), END_S)
+        if self._control is not None:
+            self._control.close()
+        await self.death(END_S)
         if not self.died:
             self._kill_bubblewrap()
         await self._ended
 
-    def _kill_bubblewrap(self) -> None:
-        # Early on its child does not yet end with it, and would wait for it forever.
-        for pid in (*tree.children(self.pid), self.pid):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-
     def trouble(self) -> str:
         """What is wrong with it, for a sentence that starts with the environment's name."""
-        complaint = self._log.read_text(errors="replace").strip() if self._log.exists() else ""
-        last = complaint.splitlines()[-1] if complaint else ""
-        return "has ended" + (f": {last}" if last else "")
+        return "has ended" + (f": {last}" if (last := self.complaint()) else "")
+
+    def complaint(self) -> str:
+        """The last thing it has complained of."""
+        lines = self._log.read_text(errors="replace").split("\n") if self._log.exists() else []
+        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+    def _kill_bubblewrap(self) -> None:
+        # Early on its child does not yet end with it, and would wait for it forever.
+        tree.signal_each([*tree.children(self.pid), self.pid], signal.SIGKILL)
 
     def _reap(self) -> None:
         self._loop.remove_reader(self._watched)
@@ -139,3 +162,9 @@ class Runner:
             self._first = -1
         self.on_death()
         self._ended.set_result(None)
+
+
+def _child_pid(info: int) -> int:
+    """The first process's id from what bubblewrap has written."""
+    _, _, number = os.read(info, 65536).partition(b'"child-pid":')
+    return int(number.split(b",")[0].strip(b" \n}")) if number else 0

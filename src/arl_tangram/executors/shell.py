@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ..errors import Unavailable
-from .grants import grant_variables
 from .inside import frames
 from .port import Completion, CpuGrant, Invocation
 
 if TYPE_CHECKING:
     from .environment import LocalSandbox, Run
+    from .force import Force
     from .warden import Report, Warden
 
 SHELLS = (b"/bin/bash", b"/usr/bin/bash", b"/bin/sh")
@@ -26,9 +26,12 @@ class LocalShell:
     A command's variables are exported before it and its directory is entered, and both stay so.
     """
 
-    def __init__(self, sandbox: LocalSandbox, *, variables: Mapping[bytes, bytes]) -> None:
+    def __init__(
+        self, sandbox: LocalSandbox, *, variables: Mapping[bytes, bytes], force: Force
+    ) -> None:
         self._sandbox = sandbox
         self._variables = dict(variables)
+        self._force = force
         self._turn = asyncio.Lock()  # a shell runs one command at a time
         self._warden: Warden | None = None
         self._granted: dict[str, str] = {}
@@ -86,7 +89,7 @@ class LocalShell:
     def _text(self, invocation: Invocation, grant: CpuGrant) -> bytes:
         command = invocation.command
         text = command if isinstance(command, str) else shlex.join(command)
-        variables = {**grant_variables(grant), **invocation.variables}
+        variables = {**self._force.variables(grant), **invocation.variables}
         changed = {k: v for k, v in variables.items() if self._granted.get(k) != v}
         self._granted.update(changed)
         exports = "".join(f"export {k}={shlex.quote(v)}\n" for k, v in changed.items())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import stat
 import tempfile
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from ..errors import ConfigError
 from . import owner
+from .removal import remove_tree
 
 
 def default_folder() -> Path:
@@ -38,7 +38,7 @@ class State:
         for entry in parent.iterdir():
             if owner.is_stray(entry.name):
                 _end_bubblewraps(entry)
-                shutil.rmtree(entry, ignore_errors=True)
+                remove_tree(entry)
         self.folder = parent.resolve() / owner.new_name()
         self.folder.mkdir(mode=0o700)
         if passable:
@@ -46,7 +46,7 @@ class State:
                 folder.chmod(folder.stat().st_mode | 0o011)
 
     def close(self) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)
+        remove_tree(self.folder)
 
 
 def _end_bubblewraps(folder: Path) -> None:

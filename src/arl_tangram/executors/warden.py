@@ -71,6 +71,7 @@ class Warden:
         ready: done when it has said hello; its result is False if it never did.
         gone: done when it has ended.
         alive: whether it can still be talked to.
+        pid: its process id on the host.
         trouble: what went wrong in it, if it broke down by itself.
     """
 
@@ -80,6 +81,7 @@ class Warden:
         self.gone: asyncio.Future[None] = self._loop.create_future()
         self.alive = True
         self.trouble = ""
+        self.pid = 0
         self._on_end = on_end
         self._serial = 0
         self._report: asyncio.Future[Report | None] | None = None
@@ -126,7 +128,9 @@ class Warden:
         except ValueError:
             self.close()
             return
-        if report.kind == frames.HELLO:
+        if report.kind == frames.BORN:
+            self.pid = report.serial
+        elif report.kind == frames.HELLO:
             if not self.ready.done():
                 self.ready.set_result(True)
         elif report.kind == frames.CRASHED:

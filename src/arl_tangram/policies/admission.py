@@ -12,12 +12,7 @@ from ..core.policy import Plan, View
 LOOKAHEAD = 8
 
 
-def least(entry: Entry) -> Bundle:
-    """What it holds on its fewest units."""
-    return entry.least
-
-
-def admit(view: View, plan: Plan, *, amounts: Callable[[Entry], Bundle] = least) -> list[Entry]:
+def admit(view: View, plan: Plan, *, amounts: Callable[[Entry], Bundle]) -> list[Entry]:
     """The waiting actions that fit, taken from `view.free` on these amounts, in service order.
 
     An action that does not fit is passed over, until it has been for `view.patience_s`: from then
@@ -29,6 +24,7 @@ def admit(view: View, plan: Plan, *, amounts: Callable[[Entry], Bundle] = least)
         bundle = amounts(entry)
         if view.free.take(bundle):
             admitted.append(entry)
+            plan.overtaken = len(plan.passed)
             continue
         _pass_over(view, plan, entry, bundle)
         if len(plan.passed) >= LOOKAHEAD:
@@ -48,6 +44,7 @@ def admit_reclaiming(view: View, plan: Plan) -> tuple[list[Entry], dict[str, int
     for entry in view.waiting:
         if free.take(entry.least):
             admitted.append(entry)
+            plan.overtaken = len(plan.passed)
             continue
         elastic = entry.action.elastic
         resource = CPU if elastic is None else elastic.resource
@@ -58,6 +55,7 @@ def admit_reclaiming(view: View, plan: Plan) -> tuple[list[Entry], dict[str, int
             free.give(resource, short)
             free.take(entry.least)
             admitted.append(entry)
+            plan.overtaken = len(plan.passed)
             continue
         if _pass_over(view, plan, entry, entry.least):
             surplus[resource] = 0

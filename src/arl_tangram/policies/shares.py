@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from ..core.entries import Entry
@@ -11,7 +12,7 @@ from ..core.policy import Plan, View
 from .admission import admit_reclaiming
 
 
-class Shared:
+class Shared(ABC):
     """Splits all units among the elastic actions present by a rule; a subclass is the rule."""
 
     def decide(self, view: View) -> Plan:
@@ -37,8 +38,9 @@ class Shared:
     def _split(self, view: View, group: Sequence[Entry], room: int) -> list[int]:
         return whole_shares(group, self._weights(view, group), room)
 
+    @abstractmethod
     def _weights(self, view: View, group: Sequence[Entry]) -> list[float]:
-        raise TypeError("a rule says how much each weighs")
+        """How much each of the group weighs in the split."""
 
 
 class Equi(Shared):
@@ -75,11 +77,11 @@ class HeSrpt(Shared):
 def whole_shares(group: Sequence[Entry], weights: Sequence[float], room: int) -> list[int]:
     """Allowed amounts in proportion to the weights, nobody below the least, in all at most `room`.
 
-    Shares are rounded down to what is allowed; what that leaves goes to the largest shortfalls.
+    What is beyond an action's most goes to the others. Shares are rounded down to what is
+    allowed; what that leaves goes to the largest shortfalls.
     """
-    total = sum(weights) or 1.0
-    ideal = [room * weight / total for weight in weights]
     options = [entry.curve.units if entry.curve else (1,) for entry in group]
+    ideal = _capped(weights, [allowed[-1] for allowed in options], room)
     places = [
         max((i for i, k in enumerate(allowed) if k <= share), default=0)
         for allowed, share in zip(options, ideal, strict=True)
@@ -97,6 +99,24 @@ def whole_shares(group: Sequence[Entry], weights: Sequence[float], room: int) ->
                 spare -= step
                 places[i] += 1
     return [allowed[place] for allowed, place in zip(options, places, strict=True)]
+
+
+def _capped(weights: Sequence[float], most: Sequence[int], room: int) -> list[float]:
+    """Shares of `room` in proportion to the weights, none above its most."""
+    shares = [0.0] * len(weights)
+    sharing, left = list(range(len(weights))), float(room)
+    while sharing:
+        total = sum(weights[i] for i in sharing) or 1.0
+        for i in sharing:
+            shares[i] = left * weights[i] / total
+        full = [i for i in sharing if shares[i] >= most[i]]
+        if not full:
+            break
+        for i in full:
+            shares[i] = most[i]
+            left -= most[i]
+        sharing = [i for i in sharing if i not in full]
+    return shares
 
 
 def _least(entry: Entry) -> int:

@@ -87,6 +87,9 @@ class Place(Protocol):
     @property
     def environment(self) -> Environment: ...
 
+    @property
+    def node(self) -> NodeId | None: ...
+
     def make(self, command: OpenEnvironment) -> None:
         """Open it; the answer is an `EnvironmentOpened` or `EnvironmentFailed`."""
 
@@ -95,6 +98,9 @@ class Place(Protocol):
 
     def resolve(self, outcome: Outcome, reason: str) -> None:
         """It is gone, without anybody having asked for that."""
+
+    def abandon(self) -> None:
+        """Its node was lost: if it was resolved, no command will ever close it."""
 
     def fail(self, error: BaseException) -> None:
         """The driver itself is broken."""
@@ -150,6 +156,8 @@ class Driver:
     def lose(self, node: NodeId) -> None:
         """A machine is gone with all that ran on it."""
         self.feed(NodeLost(at=self.now(), node=node))
+        for place in [place for place in self._places.values() if place.node == node]:
+            place.abandon()
 
     def submit(self, work: Work, at: Seconds) -> None:
         """Take an action; its outcome will be told to `work`."""

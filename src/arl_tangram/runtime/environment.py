@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Self, Unpack
 
 from ..core.model import CPU, NodeId
+from ..errors import UnknownEnvironment
 from ..executors.port import FileEntry
 from ..executors.port import Shell as ShellPort
 from .handle import Handle, to_its_end
@@ -138,6 +139,7 @@ class Shell:
         self._shell = shell
         self._place = place
         self._intake = intake
+        self._closed = False
         self._room = ShellRoom(place, shell)
         # Commands of one shell take turns here, not in the shell, where they would hold units.
         self._turn = asyncio.Lock()
@@ -147,6 +149,8 @@ class Shell:
     ) -> Result:
         """Run a line in the shell; its kind is ``shell`` unless said otherwise."""
         async with self._turn:
+            if self._closed:
+                raise UnknownEnvironment("the shell is closed; start another one")
             handle = _submit(
                 command, options, self._place, self._intake, room=self._room, kind="shell"
             )
@@ -155,6 +159,7 @@ class Shell:
 
     async def close(self) -> None:
         """End the shell and what it started; idempotent."""
+        self._closed = True
         await self._shell.close()
 
     async def __aenter__(self) -> Self:

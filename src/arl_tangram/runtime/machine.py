@@ -44,11 +44,11 @@ def this_machine() -> Machine:
     cpus = tuple(sorted(os.sched_getaffinity(0)))
     groups = _own_groups()
     memory = psutil.virtual_memory().total
-    limits = [limit for limit in _memory_limits(groups) if limit < memory]
+    limits = [limit for limit in memory_limits(groups) if limit < memory]
     return Machine(
         name=platform.node() or "localhost",
         cpus=cpus,
-        quota_milli=min(_quotas(groups), default=None),
+        quota_milli=min(quotas(groups), default=None),
         memory_mib=min(limits, default=memory) >> 20,
         topology=CpuTopology(
             domains=_groups_within(cpus, _SYSTEM.glob("node/node[0-9]*/cpulist")) or (cpus,),
@@ -128,7 +128,8 @@ def _control_group_mounts() -> dict[str, Path]:
     return mounts
 
 
-def _quotas(groups: Iterable[tuple[str, Path]]) -> list[int]:
+def quotas(groups: Iterable[tuple[str, Path]]) -> list[int]:
+    """The millicores that each of these groups allows, where it limits them."""
     quotas: list[int] = []
     for name, folder in groups:
         try:
@@ -146,7 +147,8 @@ def _quotas(groups: Iterable[tuple[str, Path]]) -> list[int]:
     return quotas
 
 
-def _memory_limits(groups: Iterable[tuple[str, Path]]) -> list[int]:
+def memory_limits(groups: Iterable[tuple[str, Path]]) -> list[int]:
+    """The bytes of memory that each of these groups allows, where it limits them."""
     files = {"": "memory.max", "memory": "memory.limit_in_bytes"}
     limits: list[int] = []
     for name, folder in groups:

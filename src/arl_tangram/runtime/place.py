@@ -166,6 +166,10 @@ class SandboxPlace:
         if self._sandbox is None and self._opening is None:
             self._finish()  # nothing was made, so there is nothing to close
 
+    def abandon(self) -> None:
+        if self._why_gone is not None and self._closing is None:
+            self.unmake()
+
     def fail(self, error: BaseException) -> None:
         self._give_up(InternalError(f"scheduling stopped: {error!r}"))
         self._finish()

@@ -160,6 +160,10 @@ def invocation_for(command: Command, options: CommandOptions) -> Invocation:
         raise InvalidAction(f"{min(unknown)}=: there is no such option; there are {known}")
     timeout, idle = options.get("timeout"), options.get("idle_timeout")
     stdin = options.get("stdin")
+    for field in ("cwd", "stdin"):
+        value = options.get(field)
+        if isinstance(value, str) and not (value.isascii() or _encodable(value)):
+            raise InvalidAction(f"{field}: it holds a lone surrogate, which is no character")
     return Invocation(
         command=_checked(command),
         variables=variables_of(options.get("variables", {})),
@@ -200,9 +204,18 @@ def variables_of(given: Mapping[str, str]) -> dict[str, str]:
     for name, value in cast("Mapping[object, object]", given).items():
         if not isinstance(name, str) or not _VARIABLE.fullmatch(name):
             raise InvalidAction(f"variables: {name!r} is no name; letters, digits and _ only")
-        if not isinstance(value, str) or "\0" in value:
+        if not isinstance(value, str) or "\0" in value or not _encodable(value):
             raise InvalidAction(f"variables: {name}={value!r}: a value is text without NUL")
     return dict(given)
+
+
+def _encodable(text: str) -> bool:
+    """Whether it can be given to a program: a model's JSON may hold half a surrogate pair."""
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _checked(command: Command) -> Command:
@@ -213,6 +226,10 @@ def _checked(command: Command) -> Command:
         command = words
     if not words or not words[0].strip():
         raise InvalidAction(f"command={command!r}: give a line for sh, or a program and arguments")
+    if not all(_encodable(word) for word in words):
+        raise InvalidAction(
+            f"command={command!r}: it holds a lone surrogate, which is no character"
+        )
     if any("\0" in word for word in words):
         raise InvalidAction(f"command={command!r}: a command cannot hold a NUL character")
     return command

@@ -64,7 +64,8 @@ class FreshRoom:
             self._sandbox = sandbox
             return await sandbox.run(run_id, invocation, self._grant)
         finally:
-            self._sandbox = None
+            if self._sandbox is sandbox:
+                self._sandbox = None
             await to_the_end(sandbox.close())
 
     def resize(self, run_id: str, grant: CpuGrant) -> None:

@@ -262,7 +262,8 @@ class Tangram(Outside):
             variables: environment variables of every command in it.
             readable: paths of this machine it may read.
             pids: the most processes and threads it may have at once.
-            cpus: cores it owns for life; its commands share them and take no others.
+            cpus: cores it owns for life; its commands share them and take no others, so that their
+                own grants are 0.
             workspace: a folder of this machine to work in, for commands you trust: they run as you,
                 with your variables and your network, and only what they use is limited.
             priority: environments of a higher one are placed first.

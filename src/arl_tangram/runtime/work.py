@@ -93,6 +93,7 @@ class CommandWork:
         return self.result
 
     def start(self, lease: Lease, at: Seconds) -> None:
+        self._drop_task()
         self._account.started(lease, at)
         self._completion = _NEVER_RAN
         self._begun = False
@@ -110,6 +111,7 @@ class CommandWork:
             self._task.cancel()
 
     def resolve(self, outcome: Outcome, reason: str, at: Seconds) -> None:
+        self._drop_task()
         done, account = self._completion, self._account
         ran = done is not _NEVER_RAN
         timing = account.timing(at, done.run_s if ran else None)
@@ -137,8 +139,7 @@ class CommandWork:
     def fail(self, error: BaseException) -> None:
         self._error = InternalError(f"scheduling stopped: {error!r}")
         self._wake()
-        if self._task is not None:
-            self._task.cancel()
+        self._drop_task()
 
     def _wake(self) -> None:
         for waiter in self._waiters:
@@ -150,8 +151,15 @@ class CommandWork:
         held = self._account.lease or lease  # it may have been resized before this first step
         run_id, grant = _run_id(lease), self._grant(held)
         completion = await self._room.run(lease, run_id, self.invocation, grant)
-        self._completion = completion
-        self._ended(lease, completion.outcome, completion.reason)
+        if self._task is asyncio.current_task():
+            self._completion = completion
+            self._ended(lease, completion.outcome, completion.reason)
+
+    def _drop_task(self) -> None:
+        """Let go of an attempt that was lost with its node, if one is still at it."""
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
 
     def _grant(self, lease: Lease) -> CpuGrant:
         milli = lease.grant.cpu_milli
@@ -169,9 +177,9 @@ class CommandWork:
 
     def _left(self, lease: Lease, task: asyncio.Task[None]) -> None:
         """The attempt's task is over; it may have raised, or never have begun."""
-        if self._task is not task:
+        if self._task is not task:  # it has had its say
             if not task.cancelled() and (error := task.exception()) is not None:
-                raise error  # not the attempt's but ours, after its end
+                log.error("after the end of %s", lease.action, exc_info=error)
             return
         if task.cancelled():
             self._ended(lease, Outcome.CANCELLED, "was cancelled")

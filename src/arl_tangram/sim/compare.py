@@ -82,7 +82,8 @@ def _run(case: Case, results: Connection) -> None:
     except ConfigError as error:
         results.send(error)
     except Exception as error:  # noqa: BLE001 - whatever broke here, the parent has to hear of it
-        results.send(InternalError(f"{error}\n{traceback.format_exc()}"))
+        where = f"{case.policy} on {case.scenario.nodes}, seed {case.scenario.seed}"
+        results.send(InternalError(f"{where}: {error}\n{traceback.format_exc()}"))
 
 
 def _receive(results: Connection, case: Case) -> float | Measures:

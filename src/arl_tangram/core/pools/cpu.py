@@ -42,6 +42,17 @@ class CpuPool:
     def free_milli(self) -> int:
         return self.whole * MILLI + sum(self.rooms.values())
 
+    def sizes(self) -> dict[int, int]:
+        """Millicores of each core; the last may be a part of one."""
+        sizes = dict.fromkeys(self._core, MILLI)
+        if rest := self.capacity % MILLI:
+            sizes[self._core[-1]] = rest
+        return sizes
+
+    def untouched(self) -> list[int]:
+        """The cores that nobody holds any part of."""
+        return [self._core[rank] for heap in self._free for rank in heap]
+
     def take(self, milli: int, *, near: Iterable[int] = ()) -> tuple[int, ...]:
         """Cores for this many millicores, whole ones first, close to the cores `near`.
 

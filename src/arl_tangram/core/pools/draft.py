@@ -60,7 +60,7 @@ class Draft:
         for name, amount in bundle.items():
             if name == CPU:
                 self._take_cpu(amount)
-            else:
+            elif amount:
                 self.counts[name] -= amount
         return True
 
@@ -68,13 +68,21 @@ class Draft:
         """Set aside as much of the bundle as there is, for someone who waits for the rest."""
         for name, amount in bundle.items():
             if name == CPU:
-                self.whole = max(0, self.whole - -(-amount // MILLI))
+                self._hold_cpu(amount)
             else:
                 self.counts[name] = max(0, self.counts.get(name, 0) - amount)
 
     def _cores_for(self, milli: int) -> int:
         count, part = divmod(milli, MILLI)
         return count + 1 if part and not any(room >= part for room in self.rooms) else count
+
+    def _hold_cpu(self, milli: int) -> None:
+        count, part = divmod(milli, MILLI)
+        if part and self._cores_for(part) <= self.whole:
+            self._take_cpu(part)
+        elif part and self.rooms:
+            self.rooms.remove(max(self.rooms))  # what comes free on the roomiest adds up
+        self.whole = max(0, self.whole - count)
 
     def _take_cpu(self, milli: int) -> None:
         count, part = divmod(milli, MILLI)

@@ -1,15 +1,19 @@
 """The system calls that Python has no name for."""
 
-# ruff: noqa: SLF001 -- no contextlib here; these names are what there is
+# ruff: noqa: SLF001 -- that is what their names begin with
 
 import _ctypes
 import posix
 
 PR_SET_DUMPABLE = 4
 PR_SET_NAME = 15
+PR_CAPBSET_DROP = 24
 PR_SET_CHILD_SUBREAPER = 36
 PR_SET_NO_NEW_PRIVS = 38
-PR_SET_PDEATHSIG = 1
+
+CAP_KILL, CAP_SETGID, CAP_SETUID, CAP_SETPCAP, CAP_SYS_NICE = 5, 6, 7, 8, 23
+CAPABILITIES_VERSION = 0x20080522
+MOST_CAPABILITIES = 64
 
 
 class _Address(_ctypes._SimpleCData):  # type: ignore[type-arg]
@@ -18,12 +22,36 @@ class _Address(_ctypes._SimpleCData):  # type: ignore[type-arg]
 
 _library = _ctypes.dlopen(None, 0)  # type: ignore[arg-type]  # None is this program
 _prctl = _ctypes.dlsym(_library, "prctl")
+_setns = _ctypes.dlsym(_library, "setns")
+_capset = _ctypes.dlsym(_library, "capset")
 
 
 def prctl(option: int, value: "int | bytes" = 0) -> int:
     """Change one attribute of this process; returns 0 on success."""
     result: int = _ctypes.call_function(_prctl, (option, value, 0, 0, 0))
     return result
+
+
+def join_namespaces(pid: int, kinds: int) -> None:
+    """Enter the namespaces of another process; children are in its PID namespace too."""
+    fd = posix.pidfd_open(pid)
+    failed = _ctypes.call_function(_setns, (fd, kinds))
+    posix.close(fd)
+    if failed:
+        raise PermissionError(1, f"the namespaces of process {pid} cannot be entered")
+
+
+def keep_capabilities(kept: "tuple[int, ...]") -> None:
+    """Give up all capabilities but these, for good."""
+    for capability in range(MOST_CAPABILITIES):
+        if capability not in kept:
+            prctl(PR_CAPBSET_DROP, capability)  # those that do not exist are refused
+    low = sum(1 << capability for capability in kept)
+    header = CAPABILITIES_VERSION.to_bytes(4, "little") + bytes(4)
+    # Effective, permitted and inheritable, for the capabilities up to 31 and then for the others.
+    data = (low.to_bytes(4, "little") * 2 + bytes(4)) + bytes(12)
+    if _ctypes.call_function(_capset, (header, data)):
+        raise PermissionError(1, "capabilities could not be given up")
 
 
 def rename(name: bytes) -> None:

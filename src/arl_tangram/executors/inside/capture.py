@@ -10,6 +10,7 @@ class Capture:
     """The reading end of one output pipe.
 
     Attributes:
+        ended: whether nothing more can come.
         total: the bytes read so far.
         head, tail: what is kept of them; together they are all of it, if `total` allows.
     """
@@ -17,6 +18,7 @@ class Capture:
     def __init__(self, limit: int) -> None:
         self.reading, self.writing = posix.pipe2(posix.O_CLOEXEC)
         posix.set_blocking(self.reading, False)
+        self.ended = False
         self.begin(limit)
 
     def begin(self, limit: int) -> None:
@@ -34,6 +36,7 @@ class Capture:
         except BlockingIOError:
             return True
         if not data:
+            self.ended = True
             return False
         self._keep(data)
         return True
@@ -41,12 +44,13 @@ class Capture:
     def drain(self) -> None:
         """Read what is in the pipe now, without waiting for more."""
         most = self.total + PIPE_MOST
-        while self.total < most:
+        while self.total < most and not self.ended:
             try:
                 data = posix.read(self.reading, CHUNK)
             except BlockingIOError:
                 return
             if not data:
+                self.ended = True
                 return
             self._keep(data)
 

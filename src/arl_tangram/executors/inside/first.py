@@ -1,141 +1,77 @@
-"""The first process of an environment: reaps what nobody else does and makes wardens."""
+"""The first process of an environment without namespaces: makes its wardens and ends with all."""
 
-import _signal  # type: ignore[import-not-found]
-import _socket
 import posix
-import select
-import sys
+import time
 
-from arl_tangram.executors.inside import calls, frames, tree
-from arl_tangram.executors.inside.spawn import Spawner
-from arl_tangram.executors.inside.warden import Gone, Warden
+from arl_tangram.executors.inside import calls, tree
+from arl_tangram.executors.inside.birth import enter, live_as_warden, tell_birth
+from arl_tangram.executors.inside.control import Control
 
-CONTROL = 3
-CLOSE_ON_EXEC = 0x40000000  # MSG_CMSG_CLOEXEC
 NAME = b"tangram-init"
-TMP, SHM = "/tmp", "/dev/shm"  # noqa: S108  new file systems of this environment
+END_S = 5.0
 
 
 class First:
     """Args:
-    user: the user id that commands run as; None means this process's own.
-    alone: whether this is the first process of a PID namespace, which ends with it.
+    user: the id that commands run as; None means this process's own.
     """
 
-    def __init__(self, *, user: "int | None", alone: bool) -> None:
+    def __init__(self, user: "int | None") -> None:
         self._user = user
-        self._alone = alone
-        self._control = _socket.socket(fileno=CONTROL)
+        self._control = Control()
         self._wardens: set[int] = set()
-        self._wake, self._waker = posix.pipe2(posix.O_CLOEXEC | posix.O_NONBLOCK)
 
     def serve(self) -> None:
+        """Carry out orders until the host is gone."""
         calls.rename(NAME)
         calls.prctl(calls.PR_SET_NO_NEW_PRIVS, 1)
         calls.prctl(calls.PR_SET_CHILD_SUBREAPER, 1)
         calls.prctl(calls.PR_SET_DUMPABLE, 0)
-        if self._alone:
-            for folder, mode in ((TMP, 0o1777), (SHM, 0o1777), ("/home/user", 0o777)):
-                posix.chmod(folder, mode)  # they are new, and ours
         posix.chdir("/")
         posix.umask(0o022)
-        _signal.signal(_signal.SIGINT, _signal.SIG_DFL if self._alone else _signal.SIG_IGN)
-        _signal.set_wakeup_fd(self._waker, warn_on_full_buffer=False)
-        _signal.signal(_signal.SIGCHLD, lambda number, stack: None)
-        poll = select.poll()
-        poll.register(self._wake, select.POLLIN)
-        poll.register(CONTROL, select.POLLIN)
         while True:
-            ready = [fd for fd, _ in poll.poll()]
+            ordered = self._control.wait()
             self._reap()
-            if CONTROL in ready:
-                self._obey()
+            if ordered:
+                order = self._control.take()
+                if order is None:
+                    self._end()
+                    return
+                match order[0]:
+                    case ("warden", _, _, tuple(entries), dict(limits)):
+                        self._make_warden(order[1], entries, limits)
+                    case _:
+                        posix.close(order[1])
 
-    def _obey(self) -> None:
-        try:
-            order, ancillary, _, _ = self._control.recvmsg(16, 64, CLOSE_ON_EXEC)
-        except OSError:
-            order = b""
-        if not order:
-            self._end()
-        for _, _, data in ancillary:
-            self._make_warden(int.from_bytes(data[:4], sys.byteorder))
-
-    def _make_warden(self, fd: int) -> None:
+    def _make_warden(self, fd: int, entries: "tuple[str, ...]", limits: dict[int, int]) -> None:
         try:
             pid = posix.fork()
         except OSError:
             posix.close(fd)  # the host sees the other end close
             return
         if pid == 0:
-            code = 1
             try:
-                self._become_warden(fd)
-                code = 0
-            except Gone:
-                code = 0
+                self._control.leave()
+                enter(entries, limits)
+                live_as_warden(fd, self._user)
             finally:
-                posix._exit(code)
-        posix.close(fd)
+                posix._exit(1)
+        tell_birth(fd, pid)
         self._wardens.add(pid)
 
-    def _become_warden(self, fd: int) -> None:
-        for inherited in (self._wake, self._waker, CONTROL):
-            posix.close(inherited)
-        calls.rename(b"tangram-warden")
-        calls.prctl(calls.PR_SET_CHILD_SUBREAPER, 1)
-        for number in (1, 2, 3, 10, 12, 13, 15):
-            _signal.signal(number, _signal.SIG_IGN)
-        if self._user is not None:
-            posix.setgroups([])
-        calls.prctl(calls.PR_SET_DUMPABLE, 1)  # else its own files in /proc are not its own
-        try:
-            oom = posix.open("/proc/self/oom_score_adj", posix.O_WRONLY | posix.O_CLOEXEC)
-        except OSError:
-            oom = -1
-        calls.prctl(calls.PR_SET_DUMPABLE, 0)
-        sock = _socket.socket(fileno=fd)
-        try:
-            Warden(sock, Spawner(self._user, oom)).serve()
-        except Exception as error:
-            text = f"{type(error).__name__}: {error}".encode(errors="replace")
-            sock.sendall(frames.to_host([frames.CRASHED], [b"", b"", b"", b"", text]))
-            raise
-
     def _reap(self) -> None:
-        try:
-            posix.read(self._wake, 4096)
-        except BlockingIOError:
-            pass
-        lost = False
-        while True:
-            try:
-                pid, _ = posix.waitpid(-1, posix.WNOHANG)
-            except ChildProcessError:
-                break
-            if not pid:
-                break
-            lost |= pid in self._wardens
-            self._wardens.discard(pid)
-        if lost:  # what a killed warden answered for is ours now: end it in its stead
+        ended = self._wardens.intersection(self._control.reap())
+        self._wardens -= ended
+        if ended:  # what a killed warden answered for is ours now: end it in its stead
             for child in tree.children(posix.getpid()):
                 if child not in self._wardens:
                     tree.end_below(child)
                     tree.signal_each([child], tree.SIGKILL)
 
     def _end(self) -> None:
-        if not self._alone:
-            for _ in range(20):
-                tree.end_below(posix.getpid())
-                self._wardens.clear()
-                self._reap()
-                if not tree.children(posix.getpid()):
-                    break
-        posix._exit(0)
-
-
-def main() -> None:
-    """Read the arguments: the user id or ``-``, then ``alone`` or ``shared``."""
-    user, alone = sys.argv[1:3]
-    posix.closerange(CONTROL + 1, 1 << 20)
-    First(user=None if user == "-" else int(user), alone=alone == "alone").serve()
+        deadline = time.monotonic() + END_S
+        self._wardens.clear()
+        while tree.children(posix.getpid()) and time.monotonic() < deadline:
+            tree.end_below(posix.getpid())
+            self._control.wait_for_child(5)
+            self._control.reap()

@@ -7,7 +7,7 @@ strings, so that the host never has to parse more than that of what comes out of
 import marshal
 
 LENGTH = 8
-HELLO, RESULT, CRASHED = 0, 1, 2
+HELLO, RESULT, CRASHED, BORN = 0, 1, 2, 3
 
 KILLED = 1  #: it was told to end
 IDLE = 2  #: it was ended because it printed nothing for too long

@@ -8,7 +8,7 @@ from arl_tangram.executors.inside import frames, tree
 from arl_tangram.executors.inside.capture import Capture
 from arl_tangram.executors.inside.warden import Warden
 
-SETTLE_S = 0.5
+SETTLE_S = 0.8
 """How long a shell may take to come back after what it waited for was killed."""
 KEPT = 1 << 20
 SIGUSR1, SIGCONT = 10, 18
@@ -66,6 +66,7 @@ class Shell:
 
     def serve(self) -> None:
         """Run commands until the shell has ended, then stay with what it has left behind."""
+        self._warden.listen(True)
         while True:
             match self._warden.next_order():
                 case ("command", int(serial), bytes(text), stdin, cores, idle_s, int(limit)):
@@ -76,7 +77,7 @@ class Shell:
                     return
                 case _:
                     pass  # meant for a command that has ended
-        self._warden.linger({self._out.reading: self._out, self._err.reading: self._err})
+        self._warden.linger([self._out, self._err])
 
     def _run(  # noqa: PLR0917  an order has these parts
         self,

@@ -26,6 +26,15 @@ def read(path: str) -> bytes:
         posix.close(fd)
 
 
+def write(path: str, data: bytes) -> None:
+    """Write to an existing file."""
+    fd = posix.open(path, posix.O_WRONLY | posix.O_CLOEXEC)
+    try:
+        posix.write(fd, data)
+    finally:
+        posix.close(fd)
+
+
 def threads(pid: int) -> list[str]:
     """The threads of a process; none if it is gone."""
     try:
@@ -52,7 +61,13 @@ def _parents() -> dict[int, int]:
 
 
 def descendants(root: int) -> list[int]:
-    """All processes below `root`, parents first."""
+    """All processes below `root`, parents first; never this one.
+
+    Of no process, and of the first of all, nothing is found: a mistake must not reach further than
+    an environment.
+    """
+    if root <= 1:
+        return []
     if not posix.access(f"/proc/{root}/task/{root}/children", posix.R_OK):
         return _descendants_by_scan(root)
     found: list[int] = []
@@ -85,12 +100,16 @@ def living(pids: list[int]) -> list[int]:
 
 
 def signal_each(pids: list[int], number: int) -> None:
-    """Send a signal to each of these processes; those that are gone are passed over."""
+    """Send a signal to each of these processes; those that are gone are passed over.
+
+    What is no id of a single process is passed over too: to the kernel it would mean many.
+    """
     for pid in pids:
-        try:
-            posix.kill(pid, number)
-        except OSError:
-            pass
+        if pid > 1:
+            try:
+                posix.kill(pid, number)
+            except OSError:
+                pass
 
 
 def end_below(root: int, spared: frozenset[int] = frozenset(), seconds: float = 0.25) -> None:
@@ -101,7 +120,8 @@ def end_below(root: int, spared: frozenset[int] = frozenset(), seconds: float = 
     """
     deadline = time.monotonic() + seconds
     stopped: set[int] = set()
-    while fresh := [p for p in descendants(root) if p not in stopped and p not in spared]:
+    me = posix.getpid()
+    while fresh := [p for p in descendants(root) if p not in stopped | spared and p != me]:
         signal_each(fresh, SIGSTOP)
         stopped.update(fresh)
         if time.monotonic() > deadline:

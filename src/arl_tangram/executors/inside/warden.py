@@ -4,17 +4,19 @@ import _signal  # type: ignore[import-not-found]
 import _socket
 import marshal
 import posix
+import resource  # noqa: F401  wait4 needs it, and must not look for it inside
 import select
 import time
 
 from arl_tangram.executors.inside import frames, tree
-from arl_tangram.executors.inside.capture import Capture
+from arl_tangram.executors.inside.capture import CHUNK, Capture
 from arl_tangram.executors.inside.spawn import Spawner
 
-END_WAIT_S = 2.0
+END_WAIT_S = 10.0  # by then the host has lost its patience
 LARGEST_ORDER = 1 << 32
 LONGEST_ARGUMENT = 131_071  # the kernel takes no longer one
 SCRIPT_FD = 9
+GLANCE_S = 0.002
 
 
 class Gone(BaseException):
@@ -33,6 +35,8 @@ class Warden:
         self._reader = frames.Reader(LARGEST_ORDER)
         self._orders: list[tuple[object, ...]] = []
         self._wake, waker = posix.pipe2(posix.O_CLOEXEC | posix.O_NONBLOCK)
+        self._nothing = posix.open("/dev/null", posix.O_RDONLY | posix.O_CLOEXEC)
+        self.listen(False)
         _signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
         _signal.signal(_signal.SIGCHLD, lambda number, stack: None)
         self._poll = select.poll()
@@ -46,9 +50,7 @@ class Warden:
 
     def serve(self) -> None:
         """Say hello, then carry out orders until the host is gone or something stays behind."""
-        self._sock.sendall(frames.to_host([frames.HELLO, posix.getpid()], []))
-        import resource  # noqa: F401, PLC0415  wait4 needs it; loaded once, off the path to hello
-
+        self._sock.sendall(frames.to_host([frames.HELLO], []))
         while True:
             match self.next_order():
                 case ("run", *order):
@@ -96,7 +98,7 @@ class Warden:
             self._receive()
 
     def _receive(self) -> None:
-        data = self._sock.recv(262144)
+        data = self._sock.recv(CHUNK)
         if not data:
             raise Gone
         self._orders += map(marshal.loads, self._reader.feed(data))
@@ -117,16 +119,7 @@ class Warden:
         self.begin()
         began = time.monotonic()
         try:
-            files = [open_contents(stdin)]
-            fds = [(files[0], 0), (out.writing, 1), (err.writing, 2)]
-            if argv[1:2] == [b"-c"] and len(argv[2]) > LONGEST_ARGUMENT:
-                files.append(open_contents(argv[2]))
-                fds.append((files[1], SCRIPT_FD))
-                argv = [argv[0], b"/proc/self/fd/%d" % SCRIPT_FD]
-            self._spawner.pin(cores)
-            self.start(argv, env, cwd, fds)
-            for fd in files:
-                posix.close(fd)
+            self._start_with(argv, env, cwd, stdin, cores, out, err)
         except (OSError, ValueError) as error:
             out.close()
             err.close()
@@ -134,10 +127,17 @@ class Warden:
             return True
         out.close_writing()
         err.close_writing()
-        for capture in (out, err):
-            self._poll.register(capture.reading, select.POLLIN)
-        open_captures = {out.reading: out, err.reading: err}
-        flags = self._watch(serial, open_captures, idle_s)
+        captures = {out.reading: out, err.reading: err}
+        flags = 0
+        if not self._glance():
+            for fd in captures:
+                self._poll.register(fd, select.POLLIN)
+            self.listen(True)
+            flags = self._watch(serial, dict(captures), idle_s)
+            self.listen(False)
+            for fd, capture in captures.items():
+                if not capture.ended:
+                    self._poll.unregister(fd)
         run_us = int((time.monotonic() - began) * 1e6)
         out.drain()
         err.drain()
@@ -145,15 +145,48 @@ class Warden:
             flags |= frames.LEFT
         self.report(serial, self._status or 0, flags, run_us, out, err)
         if self._alive:
-            for fd in open_captures:
-                self._poll.unregister(fd)
-            self.linger(open_captures)
+            self.linger([out, err])
             return False
-        for fd in open_captures:
-            self._poll.unregister(fd)
         out.close()
         err.close()
         return True
+
+    def _start_with(  # noqa: PLR0917
+        self,
+        argv: list[bytes],
+        env: dict[bytes, bytes],
+        cwd: bytes,
+        stdin: "bytes | None",
+        cores: "tuple[int, ...]",
+        out: Capture,
+        err: Capture,
+    ) -> None:
+        given: list[int] = []
+        fds = [(self._nothing, 0), (out.writing, 1), (err.writing, 2)]
+        try:
+            if stdin is not None:
+                given.append(file_of(stdin))
+                fds[0] = (given[-1], 0)
+            if argv[1:2] == [b"-c"] and len(argv[2]) > LONGEST_ARGUMENT:
+                given.append(file_of(argv[2]))
+                fds.append((given[-1], SCRIPT_FD))
+                argv = [argv[0], b"/proc/self/fd/%d" % SCRIPT_FD]
+            self._spawner.pin(cores)
+            self.start(argv, env, cwd, fds)
+        finally:
+            for fd in given:
+                posix.close(fd)
+
+    def listen(self, on: bool) -> None:  # noqa: FBT001
+        """Whether the end of a child interrupts what this process waits for."""
+        how = _signal.SIG_UNBLOCK if on else _signal.SIG_BLOCK
+        _signal.pthread_sigmask(how, (_signal.SIGCHLD,))
+
+    def _glance(self) -> bool:
+        """Whether the main process ends at once: most do, and need no more than this wait."""
+        _signal.sigtimedwait((_signal.SIGCHLD,), GLANCE_S)
+        self.reap()
+        return self._status is not None
 
     def begin(self) -> None:
         """Count processor time anew."""
@@ -188,7 +221,6 @@ class Warden:
                     heard = time.monotonic()
                 else:
                     self._poll.unregister(fd)
-                    captures.pop(fd)
             if idle_s is not None and not ready and time.monotonic() >= heard + idle_s:
                 return flags | frames.IDLE | self.end_all()
         return flags
@@ -287,10 +319,12 @@ class Warden:
         texts = [b"", b"", b"", b"", reason.encode(errors="replace")]
         self._sock.sendall(frames.to_host(numbers, texts))
 
-    def linger(self, captures: dict[int, Capture]) -> None:
+    def linger(self, captures: list[Capture]) -> None:
         """Stay as the parent of what was left in the background, and take its output."""
-        for fd in captures:
+        open_captures = {capture.reading: capture for capture in captures if not capture.ended}
+        for fd in open_captures:
             self._poll.register(fd, select.POLLIN)
+        self.listen(True)
         self.reap()
         while self._alive:
             for fd, _ in self._poll.poll():
@@ -298,19 +332,16 @@ class Warden:
                     self.attend(fd)
                     self._orders.clear()
                     continue
-                capture = captures[fd]
+                capture = open_captures[fd]
                 capture.begin(0)
                 if not capture.pull():
                     self._poll.unregister(fd)
-                    captures.pop(fd).close()
 
 
-def open_contents(stdin: "bytes | None") -> int:
-    """A descriptor to read this from; its end is reached at once if there is none."""
-    if stdin is None:
-        return posix.open("/dev/null", posix.O_RDONLY | posix.O_CLOEXEC)
-    fd = posix.memfd_create("stdin", posix.MFD_CLOEXEC)
-    view = memoryview(stdin)
+def file_of(data: bytes) -> int:
+    """A descriptor to read this from."""
+    fd = posix.memfd_create("given", posix.MFD_CLOEXEC)
+    view = memoryview(data)
     while view:
         view = view[posix.write(fd, view) :]
     posix.lseek(fd, 0, 0)
