@@ -25,7 +25,7 @@ from arl_tangram.sim.figures import BOUND, FAINT, INK, colours_of
 
 PLACE = Path(__file__).resolve().parents[1] / "docs/explanation/coding-cluster-size"
 SIZES = tuple(f"15x{cores}" for cores in (14, 20, 27, 40, 73, 128, 256))
-POLICIES = ("static", "fixed:16", "fixed:4", "tangram", "equi", "hesrpt", "inflight")
+POLICIES = ("static", "fixed:16", "fixed:4", "tangram", "inflight", "equi", "hesrpt")
 DASHES = {"equi": "6 3", "hesrpt": "2 3"}
 
 
@@ -105,9 +105,10 @@ def drawing(rows: Sequence[dict[str, Any]], *, about: str) -> str:
 
 
 def ticks(low: float, high: float) -> list[float]:
-    """Round numbers between the two: 1, 2 and 5 times the powers of ten."""
+    """Round numbers between the two, closer together if they span less than a power of ten."""
+    digits = (1, 2, 5) if high / low > 10 else (1, 1.5, 2, 3, 5, 7)
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    all_ticks = [digit * 10.0**power for power in powers for digit in (1, 2, 5)]
+    all_ticks = [digit * 10.0**power for power in powers for digit in digits]
     return [tick for tick in all_ticks if low <= tick <= high]
 
 
@@ -175,9 +176,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if not options.redraw:
         kept.write_text(json.dumps(simulated(options.seeds), indent=1) + "\n")
     figures = json.loads(kept.read_text())
+    seeds = "seed 0" if figures["seeds"] == 1 else f"means over {figures['seeds']} seeds"
     about = (
         f"coding, {figures['trajectories']:,} trajectories, learned estimates, containers of 3 "
-        f"cores under static; means over {figures['seeds']} seeds; both axes logarithmic"
+        f"cores under static; {seeds}; both axes logarithmic"
     )
     PLACE.with_suffix(".svg").write_text(drawing(figures["rows"], about=about))
 

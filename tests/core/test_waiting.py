@@ -20,16 +20,24 @@ every_policy = pytest.mark.parametrize("policy", POLICIES)
 class Stream:
     """Keeps a cluster full of small actions, each of which runs for so long."""
 
-    def __init__(self, watched: Watched, small: Callable[[str], Action], *, run_s: float) -> None:
+    def __init__(
+        self,
+        watched: Watched,
+        small: Callable[[str], Action],
+        *,
+        run_s: float,
+        arrivals: int = 2,
+    ) -> None:
         self.watched = watched
         self.small = small
         self.run_s = run_s
+        self.arrivals = arrivals
         self.ends: dict[str, float] = {}
         self.names = itertools.count()
 
     def tick(self) -> None:
-        """A quarter of a second, in which two arrive and those end whose time has come."""
-        for _ in range(2):
+        """A quarter of a second, in which some arrive and those end whose time has come."""
+        for _ in range(self.arrivals):
             self.watched.submit(self.small(f"s{next(self.names)}"))
         self._look()
         self.watched.wait(0.25)
@@ -78,6 +86,20 @@ def test_half_a_core_behind_quarters_is_served_in_the_same_time(policy: str) -> 
     watched.submit(action("half", cpu=0.5))
 
     assert stream.until_starts("half") <= 2.0 + 1.5
+
+
+@every_policy
+@pytest.mark.parametrize(("cpu", "big"), [(1, 1), (1.5, 1), (2.5, 1.5), (4, 2)])
+def test_whole_cores_behind_quarters_are_served_in_the_same_time(
+    policy: str, cpu: float, big: float
+) -> None:
+    watched = Watched(node(cpu=cpu), policy=policy, patience_s=2.0, thorough=False)
+    stream = Stream(watched, lambda name: action(name, cpu=0.25), run_s=1.5, arrivals=8)
+    for _ in range(8):
+        stream.tick()
+    watched.submit(action("big", cpu=big))
+
+    assert stream.until_starts("big") <= 2.0 + 2 * 1.5
 
 
 @every_policy

@@ -35,6 +35,8 @@ class CpuPool:
         """Millicores left on each core that is shared by fractions."""
         self.whole = whole
         """Cores that nobody holds any part of."""
+        self.ragged = bool(rest)
+        """Whether the last core is only a part of one."""
         if rest:
             self.rooms[cores[-1]] = rest
 

@@ -8,18 +8,19 @@ from ..model import CPU, MILLI, Bundle
 class Draft:
     """Free amounts of one node that a plan may take from without touching the books."""
 
-    __slots__ = ("counts", "rooms", "whole")
+    __slots__ = ("counts", "ragged", "rooms", "whole")
 
-    def __init__(self, *, whole: int, rooms: list[int], counts: dict[str, int]) -> None:
+    def __init__(
+        self, *, whole: int, rooms: list[int], counts: dict[str, int], ragged: bool = False
+    ) -> None:
         self.whole = whole
         """Cores that nobody holds any part of."""
         self.rooms = rooms
         """Millicores left on each shared core."""
         self.counts = counts
         """Free amounts of everything but CPU."""
-
-    def copy(self) -> Draft:
-        return Draft(whole=self.whole, rooms=self.rooms.copy(), counts=self.counts.copy())
+        self.ragged = ragged
+        """Whether one of the shared cores is the part of one that the node ends with."""
 
     def units(self, resource: str) -> int:
         """Free whole units of a resource."""
@@ -80,9 +81,13 @@ class Draft:
         count, part = divmod(milli, MILLI)
         if part and self._cores_for(part) <= self.whole:
             self._take_cpu(part)
-        elif part and self.rooms:
-            self.rooms.remove(max(self.rooms))  # what comes free on the roomiest adds up
+            part = 0
+        missing = count - self.whole + bool(part)
         self.whole = max(0, self.whole - count)
+        if missing > 0:
+            # What comes free on the roomiest shared cores adds up, to whole cores in the end;
+            # only the part of a core that a node may end with never becomes one.
+            self.rooms = sorted(self.rooms)[: -missing - self.ragged]
 
     def _take_cpu(self, milli: int) -> None:
         count, part = divmod(milli, MILLI)

@@ -22,7 +22,12 @@ class NodePool:
     def draft(self) -> Draft:
         """A scratch copy of what is free."""
         cpu = self.cpu
-        return Draft(whole=cpu.whole, rooms=list(cpu.rooms.values()), counts=self.counts.copy())
+        return Draft(
+            whole=cpu.whole,
+            rooms=list(cpu.rooms.values()),
+            counts=self.counts.copy(),
+            ragged=cpu.ragged,
+        )
 
     def could_ever_fit(self, bundle: Bundle) -> bool:
         """Whether the bundle would fit if the node were empty."""
