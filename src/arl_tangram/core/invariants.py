@@ -8,6 +8,7 @@ from ..errors import InvariantError
 from .cluster import Cluster, NodeState
 from .model import CPU, MEMORY, MILLI, Grant
 from .phases import EnvironmentPhase, Phase
+from .serving_invariants import check_devices, check_service
 
 _ON_A_NODE = frozenset(
     {
@@ -25,6 +26,9 @@ def check(cluster: Cluster) -> None:
     _check_environments(cluster)
     for node in cluster.nodes.values():
         _check_node(node)
+        check_devices(cluster, node)
+    for service in cluster.services.values():
+        check_service(cluster, service)
 
 
 def _require(condition: object, message: str) -> None:

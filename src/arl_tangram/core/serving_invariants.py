@@ -44,9 +44,8 @@ def check_devices(cluster: Cluster, node: NodeState) -> None:
             if i.service == copy.service and i.phase in _ON_DEVICES and copy.cell in {None, i.cell}
         }
         _require(True, copy.used_by <= users, f"users of the copy of {copy.service}")
-        _require(
-            False, copy.leaving and bool(copy.used_by), f"a used copy of {copy.service} leaves"
-        )
+        going = all(cluster.instances[name].forget for name in copy.used_by)
+        _require(True, going or not copy.leaving, f"the copy of {copy.service} leaves in use")
 
 
 def check_service(cluster: Cluster, state: ServiceState) -> None:
