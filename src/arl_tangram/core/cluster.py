@@ -11,6 +11,7 @@ from .instances import HostCopy, Instance
 from .lines import Lines
 from .model import (
     API,
+    MEMORY,
     ActionId,
     Bundle,
     EnvironmentId,
@@ -96,6 +97,7 @@ class Cluster:
         self.stirred: dict[str, None] = {}
         self.idled: list[Instance] = []
         self.memory_came = False
+        self.memory_freed = False
         self.unplaced: Queue[EnvironmentEntry] = Queue()
         self.held: dict[TaskId, int] = defaultdict(int)
         self.placed: dict[TaskId, int] = defaultdict(int)
@@ -187,6 +189,7 @@ class Cluster:
             self.pin(entry, node)
             del node.running[entry.id]
             node.pool.give_back(lease.grant)
+            self.memory_freed = self.memory_freed or MEMORY in lease.grant.amounts
             self.dirty[lease.node] = None
         if lease.instance is not None and lease.instance in self.instances:
             instance = self.instances[lease.instance]

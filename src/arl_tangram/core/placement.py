@@ -7,7 +7,7 @@ import heapq
 from .cluster import Cluster, NodeState
 from .commands import CloseEnvironment, OpenEnvironment, ResolveEnvironment, Stop
 from .entries import EnvironmentEntry
-from .model import CPU, NOTHING, Bundle, Environment, Grant, Outcome, Seconds
+from .model import CPU, MEMORY, NOTHING, Bundle, Environment, Grant, Outcome, Seconds
 from .phases import EnvironmentPhase, Phase
 from .queue import Queue
 
@@ -273,6 +273,7 @@ class Placement:
         grant = entry.grant or Grant(amounts=NOTHING)
         node.own(grant.amounts, -1)
         node.pool.give_back(grant)
+        cluster.memory_freed = cluster.memory_freed or MEMORY in grant.amounts
         entry.node = entry.grant = None
         self._count_out(entry)
         cluster.dirty[node.id] = None

@@ -202,6 +202,9 @@ class Serving:
                 cluster.stirred[state.name] = None
             elif state.needy and cluster.dirty:
                 cluster.stirred[state.name] = None
+            elif cluster.memory_freed and state.calls and state.service.host_mib:
+                self._hosting.freed = True
+        cluster.memory_freed = False
         for _ in range(ROUNDS):
             self._settle_once()
             if not self._hosting.freed:
