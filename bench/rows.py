@@ -118,6 +118,23 @@ ROWS = (
         ),
     ),
     Row(
+        name="services",
+        title="Events of the bare kernel, 20 services on 5 nodes of 8 GPUs",
+        figures=("rate_per_s", "p99_s"),
+        entrants=(
+            Entrant(name="10,000 calls waiting", module="services", measure="deep"),
+            Entrant(name="30 calls a second", module="services", measure="steady"),
+        ),
+        goals=(
+            Goal(
+                text="at least 5,000 events/s with 10,000 calls waiting",
+                of="10,000 calls waiting",
+                figure="rate_per_s",
+                at_least=5_000,
+            ),
+        ),
+    ),
+    Row(
         name="environment",
         title="Open and close an environment with namespaces",
         figures=("p50_s",),

@@ -96,6 +96,7 @@ class Cluster:
         self.instances: dict[InstanceId, Instance] = {}
         self.stirred: dict[str, None] = {}
         self.idled: list[Instance] = []
+        self.moves = 0  # how often an instance has come or gone
         self.memory_came = False
         self.memory_freed = False
         self.unplaced: Queue[EnvironmentEntry] = Queue()

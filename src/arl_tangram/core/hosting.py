@@ -64,6 +64,7 @@ class Hosting:
             called_for=called_for,
         )
         cluster.instances[instance.id] = instance
+        cluster.moves += 1
         state.instances[instance.id] = instance
         node.pool.gpus.claim(cell, instance.id)
         owners = self._owners(instance)
@@ -181,6 +182,7 @@ class Hosting:
     def _evict(self, instance: Instance, *, forget: bool = False) -> None:
         instance.step(InstancePhase.EVICTING)
         instance.forget = forget
+        self._cluster.moves += 1
         out = EvictService(instance.service, instance.id, instance.node, forget)
         self._cluster.out.append(out)
 
@@ -248,6 +250,7 @@ class Hosting:
         if instance.phase is InstancePhase.PLANNED:
             self.node_of(instance).keep(instance.needs, sign=-1)
         instance.step(InstancePhase.GONE)
+        self._cluster.moves += 1
         del self._cluster.instances[instance.id]
         del self._cluster.services[instance.service].instances[instance.id]
         self._planned.pop(instance.id, None)

@@ -64,19 +64,19 @@ class Moves:
         self._eviction = eviction
         self._surveys: dict[bool, Survey] = {}
         self._target: Deployment = {}
-        self._seated: list[Seat] | None = None
+        self._seated: list[Seat] = []
+        self._seated_after = -1
         self._aimed_at: Seconds = float("-inf")
 
     def changed(self) -> None:
         """Who is where, or the time, is not what it was."""
         self._surveys.clear()
-        self._seated = None
 
     def start_anew(self) -> None:
         """Nodes or services are others: what was aimed at means nothing any more."""
         self._target = {}
         self._aimed_at = float("-inf")
-        self.changed()
+        self._seated_after = -1
 
     def for_waiting(self, state: ServiceState, needs: Bundle, *, short: bool) -> Move | None:
         """The instance that helps calls that wait most, if any helps them enough.
@@ -144,8 +144,9 @@ class Moves:
 
     def _seats(self) -> list[Seat]:
         """Where each instance of the deployment aimed at is, or is to be."""
-        if self._seated is None:
+        if self._seated_after != self._cluster.moves:
             self._seated = seats_of(self._cluster, self._target)
+            self._seated_after = self._cluster.moves
         return self._seated
 
     def _aim(self, states: Sequence[ServiceState]) -> None:
@@ -161,7 +162,7 @@ class Moves:
         after = sum(cost_of(state, found[state.name], now=now) for state in states)
         if before - after > BETTER * before:
             self._target = found
-            self.changed()
+            self._seated_after = -1
 
     def _price(self, owners: Mapping[str, list[Instance]]) -> float:
         """What those lose in a second who leave so that the deployment aimed at is reached.
