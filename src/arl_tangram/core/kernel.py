@@ -39,6 +39,7 @@ from .planning import Planning
 from .policy import Policy
 from .pools.node import NodePool
 from .pools.quota import NEVER, QuotaPool
+from .reception import Reception
 from .services import ServiceState
 from .serving import Serving
 from .worth import Eviction
@@ -76,8 +77,9 @@ class Kernel:
         self._placement = Placement(
             self._cluster, opening_limit=opening_limit, patience_s=patience_s
         )
+        self._reception = Reception(self._cluster)
         self._serving = Serving(
-            self._cluster, self.estimates, eviction=eviction, patience_s=patience_s
+            self._cluster, self.estimates, self._reception, eviction=eviction, patience_s=patience_s
         )
         self._planning = Planning(self._cluster, policy, self.estimates, patience_s=patience_s)
 
@@ -207,7 +209,7 @@ class Kernel:
         cluster = self._cluster
         if action.id in cluster.entries or action.id in cluster.ended:
             return  # a repeated submit is the same submit
-        service = self._serving.route(action)
+        service = self._reception.route(action)
         curve = None if service is None or service.bare else service.curve
         if action.elastic is not None:
             curve = curve_of(action.elastic.units, self.estimates.speedup(action))
@@ -229,8 +231,8 @@ class Kernel:
     def _refusal(self, action: Action, service: ServiceState | None) -> tuple[Outcome | None, str]:
         cluster = self._cluster
         held, node = NOTHING, None
-        if self._serving.concerns(action):
-            if why := self._serving.why_not(action, service, least_of(action)):
+        if self._reception.concerns(action):
+            if why := self._reception.why_not(action, service, least_of(action)):
                 return Outcome.REJECTED, f"it can never run: {why}"
             if service is not None and service.quarantined and service.resting(cluster.now):
                 return Outcome.LOST, service.quarantined
