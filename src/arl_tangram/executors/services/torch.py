@@ -160,12 +160,8 @@ class TorchDriver:
             raise
         http = HttpClient(socket=str(folder / "s"), secure=False)
         worker = self._worker = _Worker(name=name, folder=folder, child=child, http=http)
-        request = Request(url="http://worker/health", timeout_s=_LIFE_S)
         try:
-            while (await http.send(request)).outcome is not Outcome.SUCCEEDED:
-                if not child.alive:
-                    raise Unavailable(await child.why())
-                await asyncio.sleep(0.02)
+            await _until_ready(worker)
         except BaseException:  # half a worker is of no use to whoever comes next
             await self._stop(worker)
             raise
@@ -194,3 +190,12 @@ class TorchDriver:
             body_limit_bytes=self._settings.reply_limit_bytes,
         )
         return said(await worker.http.send(request))
+
+
+async def _until_ready(worker: _Worker) -> None:
+    """Wait until a worker answers. Raises `Unavailable` if it ends instead."""
+    request = Request(url="http://worker/health", timeout_s=_LIFE_S)
+    while (await worker.http.send(request)).outcome is not Outcome.SUCCEEDED:
+        if not worker.child.alive:
+            raise Unavailable(await worker.child.why())
+        await asyncio.sleep(0.02)
