@@ -415,7 +415,8 @@ def test_closing_in_the_middle_of_everything_leaves_nothing() -> None:
     run(body, gpus=2)
 
 
-def test_a_journal_with_services_replays_to_the_same_commands(tmp_path) -> None:
+@pytest.mark.parametrize(("policy", "eviction"), [("inflight", "cost"), ("tangram", "on-demand")])
+def test_a_journal_with_services_replays_to_the_same_commands(tmp_path, policy, eviction) -> None:
     async def body(tangram: at.Tangram) -> None:
         for name in ("a", "b", "a"):
             if name not in declared:
@@ -424,7 +425,8 @@ def test_a_journal_with_services_replays_to_the_same_commands(tmp_path) -> None:
             (await tangram.call(name, {"prompt": "abc"})).check()
 
     declared: set[str] = set()
-    run(body, journal=tmp_path / "run.jsonl")
+    run(body, journal=tmp_path / "run.jsonl", policy=policy)
     journal = Journal.read(tmp_path / "run.jsonl")
+    assert eviction == journal.header.settings["eviction"]
     assert journal.first_difference() is None
     assert len([line for line in journal.lines if isinstance(line.event, ServiceRestored)]) >= 3

@@ -12,6 +12,8 @@ from ..core.worth import Cost, Eviction, quickest
 from ..errors import ConfigError
 
 NAMES = ("cost", "lru", "on-demand")
+OF_POLICIES: Mapping[str, str] = {"tangram": "on-demand"}
+"""What a policy does about services, if that is not the kernel's own way: the paper's has no foresight."""
 #: A service that is called this soon again is as good as called already.
 SOONEST_S = 0.1
 

@@ -30,6 +30,7 @@ from ..errors import ConfigError, Unavailable
 from ..executors.local import LocalHost
 from ..executors.port import EnvironmentSpec, Host
 from ..executors.services.devices import Devices, devices_of
+from ..policies.eviction import OF_POLICIES, eviction_named
 from ..policies.registry import policy_named
 from . import units
 from .clock import Clock, MonotonicClock
@@ -194,14 +195,16 @@ class Tangram(Outside):
             )
         clock = self._clock or MonotonicClock()
         observers = [Metrics(self.metrics), *self._observers]
+        eviction = OF_POLICIES.get(self._policy_name, "cost")
         if self._journal is not None:
-            header = Header(policy=self._policy_name, estimates=self._learned.to_json())
+            header = Header(
+                policy=self._policy_name,
+                estimates=self._learned.to_json(),
+                settings={"eviction": eviction},
+            )
             observers.append(JournalWriter(self._journal, header))
-        driver = Driver(
-            Kernel(self._policy, self._learned),
-            clock=clock,
-            observers=observers,
-        )
+        kernel = Kernel(self._policy, self._learned, eviction=eviction_named(eviction))
+        driver = Driver(kernel, clock=clock, observers=observers)
         self._offer(devices, driver, clock)
         driver.join(self._node)
         return Intake(driver, Names(), most_milli=self._node.capacity.get(CPU, 0))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,7 +13,7 @@ from ..core.kernel import Kernel
 from ..core.model import Node, Seconds
 from ..core.worth import Eviction
 from ..errors import ConfigError
-from ..policies.eviction import Belady, eviction_named
+from ..policies.eviction import OF_POLICIES, Belady, eviction_named
 from ..policies.registry import policy_named
 from .bounds import Bounds, bounds_of
 from .catalogue import workload_named
@@ -30,8 +30,6 @@ TOLD_EVERY = 200
 
 EvictionName = Literal["cost", "lru", "on-demand", "belady"]
 DEFAULT_EVICTION: EvictionName = "cost"
-EVICTIONS: Mapping[str, EvictionName] = {"tangram": "on-demand"}
-"""What a policy does about services, if that is not the kernel's own way: the paper's has no foresight."""
 EstimatesName = Literal["learned", "oracle"]
 Progress = Callable[[float], None]
 
@@ -130,12 +128,12 @@ class Case:
         )
 
 
-def eviction_of(scenario: Scenario, policy: str) -> EvictionName:
+def eviction_of(scenario: Scenario, policy: str) -> str:
     """Which instances of services make room under a policy."""
-    return scenario.eviction or EVICTIONS.get(policy, DEFAULT_EVICTION)
+    return scenario.eviction or OF_POLICIES.get(policy, DEFAULT_EVICTION)
 
 
-def _eviction(name: EvictionName, workload: Workload) -> Eviction:
+def _eviction(name: str, workload: Workload) -> Eviction:
     if name != "belady":
         return eviction_named(name)
     calls_at: dict[str, list[Seconds]] = {}
