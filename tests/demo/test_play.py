@@ -39,6 +39,8 @@ def test_rollouts_end_as_they_were_recorded_under_every_policy(policy: str) -> N
     assert sum(rollout.actions for rollout in rollouts) == len(played.acts) == len(told)
     assert 5 == sum(act.kind == REWARD for act in played.acts)
     assert all(span.ended_at is not None for span in played.spans)
+    assert sum(span.unit_s for span in played.spans) == played.units_reserved_s
+    assert 0 < played.units_used_s < SETTING.units * played.step_s
     assert all(
         min(act.queue_s, act.overhead_s, act.run_s) >= 0 and act.act_s <= played.step_s
         for act in played.acts

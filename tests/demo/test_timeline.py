@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from arl_tangram.demo.coding import LOOKS
 from arl_tangram.demo.ledger import ENVIRONMENT, Span
 from arl_tangram.demo.timeline import Block, blocks, timeline
 
@@ -87,8 +88,21 @@ def test_an_action_without_units_is_drawn_over_those_of_its_environment() -> Non
 
 def test_the_figure_has_a_colour_for_each_kind_that_was_seen() -> None:
     figure = timeline(
-        [span((0.0, 2), until=2.0, kind="bash"), span((1.0, 3), until=4.0)], units=12, until_s=5.0
+        [span((0.0, 2), until=2.0, kind="bash"), span((1.0, 3), until=4.0)],
+        units=12,
+        until_s=5.0,
+        looks=LOOKS,
+        unit="core",
     )
 
     assert ["shell", "reward"] == [trace["name"] for trace in figure["data"]]
     assert [0, 5.0] == figure["layout"]["xaxis"]["range"]
+    assert "cores" == figure["layout"]["yaxis"]["title"]["text"]
+
+
+def test_what_has_its_lanes_already_stays_on_them() -> None:
+    fixed = Span("m", "resident", held=[(0.0, 2.0)], ended_at=3.0, lane=4)
+
+    drawn = blocks([span((0.0, 1), until=2.0), fixed])
+
+    assert [(0, 1), (4, 2)] == [(block.lane, block.height) for block in drawn]

@@ -16,36 +16,46 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from ..demo.coding import coding
+from ..demo.deepsearch import deepsearch
 from ..demo.figures import disagreements, document
-from ..demo.plan import Rollout, plan
-from ..demo.play import Played, describe, play
-from ..demo.recordings import recordings
-from ..demo.rehearsal import rehearse
-from ..demo.report import caution_said, share_said, table_of
+from ..demo.mopd import mopd
+from ..demo.played import Played
 from ..demo.report import report as report_of
-from ..demo.setting import STATIC_UNITS, Setting, setting_for
+from ..demo.report import table_of
+from ..demo.scene import Say, Scene
 from ..errors import ConfigError
 from ..policies.registry import policy_named
-from ..runtime.machine import this_machine
 
+SCENES: Mapping[str, Callable[[int | None, int, Say], Scene]] = {
+    "coding": coding,
+    "mopd": mopd,
+    "deepsearch": deepsearch,
+}
 POLICIES = "static,tangram,inflight"
-WAVES = 6
-"""Trajectories for each that fits at once under `static`, if no number is given."""
 WIDTH_WITHOUT_TERMINAL = 100
 
 
 def demo(
     *,
+    workload: Annotated[
+        Literal["coding", "mopd", "deepsearch"],
+        typer.Option(
+            help="Coding agents on cores; teacher models on devices; a search API and a judge."
+        ),
+    ] = "coding",
     trajectories: Annotated[
         int | None,
         typer.Option(
-            min=1, help=f"Rollouts in the step.  [default: {WAVES} for each container that fits]"
+            min=1, help="Rollouts in the step.  [default: what keeps this machine busy for a while]"
         ),
     ] = None,
     policies: Annotated[
         str, typer.Option(help="Policies to compare, separated by commas.")
     ] = POLICIES,
-    seed: Annotated[int, typer.Option(help="Of the rollouts, model gaps and suite sizes.")] = 0,
+    seed: Annotated[
+        int, typer.Option(help="Of the rollouts, and of all that is drawn for them.")
+    ] = 0,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE.html", help="Write a page with figures.")
     ] = None,
@@ -56,7 +66,7 @@ def demo(
         Literal["table", "json"], typer.Option("--output", "-o", help="Print a table or JSON.")
     ] = "table",
 ) -> None:
-    """Run recorded coding rollouts under several policies here, and compare them."""
+    """Run rollouts under several policies on this machine, for real, and compare them."""
     names = list(dict.fromkeys(filter(None, map(str.strip, policies.split(",")))))
     if not names:
         raise ConfigError(f"policies={policies!r}: name at least one, as in {POLICIES}")
@@ -66,56 +76,43 @@ def demo(
         if not path.parent.is_dir():
             raise ConfigError(f"{str(path)!r}: there is no folder {str(path.parent)!r}")
     logging.getLogger("arl_tangram").setLevel(logging.ERROR)  # what it would say is printed below
-    setting = setting_for(this_machine())
-    recorded = recordings()
     said = Console(stderr=output == "json")
     if not said.is_terminal:
         said = Console(stderr=output == "json", width=WIDTH_WITHOUT_TERMINAL)
-    machine = asyncio.run(describe(setting))
-    _describe(said, machine, setting)
-    pace = asyncio.run(rehearse(recorded, setting))
-    count = trajectories or WAVES * setting.containers
-    rollouts = plan(recorded, count=count, seed=seed, pace=pace)
-    _introduce(said, rollouts, setting, seed)
-    steps = _play(rollouts, names, setting, said)
+
+    def say(text: str) -> None:
+        said.print(text, highlight=False)
+
+    scene = SCENES[workload](trajectories, seed, say)
+    steps = _play(scene, names, said)
     if report is not None:
-        _write(report, report_of(steps, setting, machine=machine, seed=seed))
+        _write(report, report_of(steps, scene))
         said.print(f"Report: {report}", soft_wrap=True, highlight=False)
-    figures = document(steps, setting, machine)
+    figures = document(steps, scene)
     if json_file is not None:
         _write(json_file, json.dumps(figures, indent=2) + "\n")
     if output == "json":
         print(json.dumps(figures, indent=2))
     else:
-        _print_table(said, steps, setting)
+        _print_table(said, steps, scene)
     _check_rewards(said, steps)
 
 
-def _introduce(said: Console, rollouts: Sequence[Rollout], setting: Setting, seed: int) -> None:
-    actions = sum(rollout.actions for rollout in rollouts)
-    said.print(
-        f"{len(rollouts)} recorded coding rollouts with {actions} actions, seed {seed}. Under "
-        f"static each owns {STATIC_UNITS} units for life, so {setting.containers} run at once.",
-        highlight=False,
-    )
-
-
-def _play(
-    rollouts: Sequence[Rollout], names: Sequence[str], setting: Setting, said: Console
-) -> list[Played]:
+def _play(scene: Scene, names: Sequence[str], said: Console) -> list[Played]:
     steps: list[Played] = []
-    with _progress(rollouts, names, said) as told:
+    with _progress(scene.actions, names, said) as told:
         for name in names:
-            playing = play(rollouts, name, setting=setting, told=partial(told, name))
-            steps.append(asyncio.run(playing))
+            steps.append(asyncio.run(_played(scene, name, partial(told, name))))
             said.print(f"{name}: the step took {steps[-1].step_s:.1f} s.", highlight=False)
     return steps
 
 
+async def _played(scene: Scene, policy: str, told: Callable[[], None]) -> Played:
+    return await scene.play(policy, told)
+
+
 @contextmanager
-def _progress(
-    rollouts: Sequence[Rollout], names: Sequence[str], said: Console
-) -> Iterator[Callable[[str], None]]:
+def _progress(actions: int, names: Sequence[str], said: Console) -> Iterator[Callable[[str], None]]:
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -123,7 +120,6 @@ def _progress(
         TextColumn("actions"),
         TimeElapsedColumn(),
     )
-    actions = sum(rollout.actions for rollout in rollouts)
     with Progress(*columns, console=said, transient=True, disable=not said.is_terminal) as bars:
         rows = {name: bars.add_task(name, total=actions, start=False) for name in names}
 
@@ -134,18 +130,8 @@ def _progress(
         yield told
 
 
-def _describe(said: Console, machine: Mapping[str, str], setting: Setting) -> None:
-    said.print(
-        f"{machine['node']}: {setting}. Enforcement: {machine['enforcement']}. "
-        f"Isolation: {machine['isolation']}.",
-        highlight=False,
-    )
-    if machine.get("weaker"):
-        said.print(f"Weaker than it could be: {machine['weaker']}", highlight=False)
-
-
-def _print_table(said: Console, steps: Sequence[Played], setting: Setting) -> None:
-    content = table_of(steps, setting)
+def _print_table(said: Console, steps: Sequence[Played], scene: Scene) -> None:
+    content = table_of(steps, scene)
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 3, 0, 0))
     for i, head in enumerate(content.heads):
         table.add_column(head, justify="left" if i == 0 else "right", no_wrap=True)
@@ -154,7 +140,7 @@ def _print_table(said: Console, steps: Sequence[Played], setting: Setting) -> No
     said.print()
     said.print(table)
     said.print("\nIn brackets: how many times better than static.", highlight=False)
-    for remark in filter(None, (share_said(steps), caution_said(setting))):
+    for remark in scene.remarks(steps):
         said.print(remark, highlight=False)
 
 

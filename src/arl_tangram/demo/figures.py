@@ -10,11 +10,13 @@ from typing import Any
 
 from ..core.model import Seconds
 from ..sim.measure import quantile
-from .play import STATIC, Played
-from .setting import STATIC_UNITS, Setting
+from .played import STATIC, Played
+from .scene import Scene
 
 PUBLISHED_SHARE = (0.20, 0.47)
 """The share of a trajectory's life spent in actions, in published measurements."""
+SAME = 1e-4
+"""Rewards that differ by less are the same: sums of many numbers depend on how they are shared out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,10 +24,10 @@ class Figures:
     """A step under one policy; times in seconds, ACT being queue + overhead + run.
 
     Attributes:
-        units_reserved_s: unit-seconds held by actions, or owned by environments.
-        units_used_s: processor time that the actions used, in unit-seconds.
+        units_reserved_s: unit-seconds held by actions or instances, or owned by environments.
+        units_used_s: unit-seconds in which something ran; of cores, the processor time.
         outcomes: how many actions ended how.
-        rewards: of each trajectory; None if its suite did not end.
+        rewards: of each trajectory; None if it has none.
     """
 
     act_mean_s: Seconds
@@ -41,7 +43,7 @@ class Figures:
     rewards: Mapping[str, float | None]
 
 
-def figures_of(played: Played, setting: Setting) -> Figures:
+def figures_of(played: Played) -> Figures:
     """The figures of a step."""
     acts = sorted(act.act_s for act in played.acts)
     return Figures(
@@ -52,8 +54,8 @@ def figures_of(played: Played, setting: Setting) -> Figures:
         overhead_mean_s=fmean(act.overhead_s for act in played.acts),
         run_mean_s=fmean(act.run_s for act in played.acts),
         step_s=played.step_s,
-        units_reserved_s=sum(span.unit_s for span in played.spans),
-        units_used_s=sum(act.cpu_s for act in played.acts) / setting.unit_cores,
+        units_reserved_s=played.units_reserved_s,
+        units_used_s=played.units_used_s,
         outcomes=dict(Counter(act.outcome.value for act in played.acts)),
         rewards=played.rewards,
     )
@@ -72,23 +74,17 @@ def ratio(static: float, other: float) -> float | None:
     return static / other if other else None
 
 
-def document(
-    steps: Sequence[Played], setting: Setting, machine: Mapping[str, str]
-) -> dict[str, Any]:
+def document(steps: Sequence[Played], scene: Scene) -> dict[str, Any]:
     """All figures as JSON values."""
-    figures = {played.policy: figures_of(played, setting) for played in steps}
-    units: dict[str, Any] = {
-        "count": setting.units,
-        "cores_each": setting.unit_cores,
-        "per_environment_under_static": STATIC_UNITS,
-    }
+    figures = {played.policy: figures_of(played) for played in steps}
+    units = dict(scene.units)
     ratios = {}
     for played in steps:
         if played.policy == STATIC:
             units["share_of_life_in_actions"] = share_in_actions(played)
             ratios = _ratios(figures)
     return {
-        "machine": dict(machine),
+        "machine": dict(scene.machine),
         "units": units,
         "policies": {name: asdict(each) for name, each in figures.items()},
         "ratios": ratios,
@@ -112,7 +108,8 @@ def disagreements(steps: Sequence[Played]) -> list[str]:
     lines = []
     for trajectory in steps[0].rewards:
         rewards = {played.policy: played.rewards[trajectory] for played in steps}
-        if None in rewards.values() or len(set(rewards.values())) > 1:
+        found_some = [reward for reward in rewards.values() if reward is not None]
+        if len(found_some) < len(rewards) or max(found_some) - min(found_some) > SAME:
             found = ", ".join(
                 f"{policy} {'none' if reward is None else f'{reward:.3f}'}"
                 for policy, reward in rewards.items()

@@ -27,12 +27,14 @@ class Span:
         kind: the action's, or `ENVIRONMENT`.
         held: every amount, with the time it was held from.
         ended_at: when they were given back; None if that was never seen.
+        lane: the first of its units, where units have numbers and neighbours.
     """
 
     trajectory: str
     kind: str
     held: list[tuple[Seconds, float]] = field(default_factory=list)
     ended_at: Seconds | None = None
+    lane: int | None = None
 
     @property
     def unit_s(self) -> float:

@@ -4,67 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Sequence
 
-from ..core.model import Outcome, Seconds
+from ..core.model import Seconds
 from ..errors import TangramError, Unavailable
 from ..runtime.environment import Environment
 from ..runtime.results import Result
 from ..runtime.tangram import Tangram
 from .ledger import Ledger, Span
 from .plan import STEP_WORK, Rollout
+from .played import STATIC, Act, Played, Told
 from .recordings import REWARD_COMMAND, Turn, reward_of
 from .setting import STATIC_UNITS, Setting
 
-STATIC = "static"
 REWARD = "reward"
 MEMORY = "192MiB"
-
-Told = Callable[[], None]
-
-
-class Act(NamedTuple):
-    """One action as it went; its times add up to what its agent waited for it.
-
-    Attributes:
-        queue_s: waiting for units, or for a place for its environment.
-        overhead_s: everything else that is not its run.
-        cpu_s: core seconds it used.
-    """
-
-    trajectory: str
-    kind: str
-    outcome: Outcome
-    queue_s: Seconds
-    overhead_s: Seconds
-    run_s: Seconds
-    cpu_s: Seconds
-
-    @property
-    def act_s(self) -> Seconds:
-        """The action completion time."""
-        return self.queue_s + self.overhead_s + self.run_s
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Played:
-    """A step under one policy.
-
-    Attributes:
-        rewards: of each trajectory; None where the suite did not end, as `troubles` tells.
-        lives_s: from the place of a trajectory's environment to its last result.
-        spans: who held units when; times count from the begin of the step.
-    """
-
-    policy: str
-    acts: tuple[Act, ...]
-    rewards: dict[str, float | None]
-    troubles: dict[str, str]
-    lives_s: dict[str, Seconds]
-    spans: tuple[Span, ...]
-    step_s: Seconds
 
 
 async def play(
@@ -89,14 +43,19 @@ async def play(
         except* TangramError as errors:
             raise errors.exceptions[0] from None  # the others failed for the same reason
         step_s = time.monotonic() - began
+    spans = tuple(_from(span, began) for span in ledger.spans)
     return Played(
         policy=policy,
         acts=tuple(stage.acts),
         rewards={rollout.id: stage.rewards.get(rollout.id) for rollout in rollouts},
         troubles=stage.troubles,
         lives_s=stage.lives_s,
-        spans=tuple(_from(span, began) for span in ledger.spans),
+        spans=spans,
         step_s=step_s,
+        units=setting.units,
+        units_reserved_s=sum(span.unit_s for span in spans),
+        units_used_s=stage.cpu_s / setting.unit_cores,
+        counts={},
     )
 
 
@@ -121,6 +80,7 @@ class _Stage:
         self, tangram: Tangram, ledger: Ledger, setting: Setting, told: Told, *, owned: bool
     ) -> None:
         self.acts: list[Act] = []
+        self.cpu_s: Seconds = 0.0
         self.rewards: dict[str, float] = {}
         self.troubles: dict[str, str] = {}
         self.lives_s: dict[str, Seconds] = {}
@@ -177,9 +137,9 @@ class _Stage:
                     queue_s=placing_s + result.timing.queued_s,
                     overhead_s=preparing_s + result.timing.overhead_s,
                     run_s=result.timing.run_s,
-                    cpu_s=result.usage.cpu_s,
                 )
             )
+            self.cpu_s += result.usage.cpu_s
             self._told()
             if turn is None:
                 self.lives_s[rollout.id] = time.monotonic() - placed_at

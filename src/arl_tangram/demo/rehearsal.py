@@ -7,7 +7,8 @@ from statistics import median
 
 from ..errors import Unavailable
 from .plan import Pace, Rollout
-from .play import REWARD, STATIC, play
+from .play import REWARD, play
+from .played import STATIC
 from .recordings import Recording
 from .setting import Setting
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
@@ -11,9 +11,8 @@ from typing import Any
 from ..core.model import Seconds
 from ..sim.figures import Figure
 from .ledger import ENVIRONMENT, Span
+from .scene import Look
 
-COLOURS = {ENVIRONMENT: "#e4e7eb", "bash": "#56b4e9", "test": "#e69f00", "reward": "#009e73"}
-NAMES = {ENVIRONMENT: "owned by an environment", "bash": "shell", "test": "one test"}
 LANE_PIXELS = 18
 
 
@@ -36,7 +35,12 @@ def blocks(spans: Sequence[Span]) -> list[Block]:
     holds no units of its own is drawn over those of its environment.
     """
     changes = sorted(
-        (change for number, span in enumerate(spans) for change in _changes(number, span)),
+        (
+            change
+            for number, span in enumerate(spans)
+            if span.lane is None
+            for change in _changes(number, span)
+        ),
         key=itemgetter(0, 1),
     )
     lanes: list[tuple[int, Seconds] | None] = []  # the span that has the lane, and since when
@@ -59,14 +63,16 @@ def blocks(spans: Sequence[Span]) -> list[Block]:
         and not any(units for _, units in span.held)
         and (home := homes.get(span.trajectory)) is not None
     ]
-    return owned + guests
+    return owned + [block for span in spans for block in _fixed(span)] + guests
 
 
-def timeline(spans: Sequence[Span], *, units: int, until_s: Seconds) -> Figure:
+def timeline(
+    spans: Sequence[Span], *, units: int, until_s: Seconds, looks: Mapping[str, Look], unit: str
+) -> Figure:
     """The blocks of a step as a figure; `until_s` lets several have the same scale."""
     drawn = blocks(spans)
     data: list[dict[str, Any]] = []
-    for kind, colour in COLOURS.items():
+    for kind, look in looks.items():
         some = [block for block in drawn if block.kind == kind]
         if not some:
             continue
@@ -74,15 +80,15 @@ def timeline(spans: Sequence[Span], *, units: int, until_s: Seconds) -> Figure:
             {
                 "type": "bar",
                 "orientation": "h",
-                "name": NAMES.get(kind, kind),
+                "name": look.name,
                 "base": [round(block.began_at, 4) for block in some],
                 "x": [round(block.ended_at - block.began_at, 4) for block in some],
                 "y": [block.lane + block.height / 2 for block in some],
                 "width": [block.height for block in some],
-                "text": [f"{block.trajectory}, {block.height} units" for block in some],
+                "text": [f"{block.trajectory}, {block.height} {unit}s" for block in some],
                 "textposition": "none",
                 "hovertemplate": "%{text}, %{x:.3f} s<extra>" + kind + "</extra>",
-                "marker": {"color": colour, "line": {"color": "white", "width": 0.5}},
+                "marker": {"color": look.colour, "line": {"color": "white", "width": 0.5}},
             }
         )
     axis = {"gridcolor": "#e4e7eb", "zeroline": False, "automargin": True}
@@ -98,9 +104,17 @@ def timeline(spans: Sequence[Span], *, units: int, until_s: Seconds) -> Figure:
             "hovermode": "closest",
             "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
             "xaxis": {"title": {"text": "time in the step (s)"}, "range": [0, until_s], **axis},
-            "yaxis": {"title": {"text": "units"}, "range": [0, units], "dtick": 3, **axis},
+            "yaxis": {"title": {"text": f"{unit}s"}, "range": [0, units], "dtick": 3, **axis},
         },
     }
+
+
+def _fixed(span: Span) -> list[Block]:
+    """The block of a span that has its lanes already."""
+    if span.lane is None or span.ended_at is None:
+        return []
+    (began_at, units), *_ = span.held
+    return [_block(span, span.lane, round(units), began_at, span.ended_at)]
 
 
 def _changes(number: int, span: Span) -> list[tuple[Seconds, int, int, int]]:
