@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from arl_tangram.core.commands import EvictService, Resolve, RestoreService
@@ -312,3 +314,76 @@ def test_cores_are_kept_for_a_call_that_has_waited_long() -> None:
 
     assert [] == started(served.exit("c0"))
     assert ["a"] == started(served.exit("c1"))
+
+
+def test_a_call_with_units_of_its_own_is_refused() -> None:
+    served = Served(gpu_node())
+    served.declare(service("teacher"))
+    elastic = action("a", units=(1, 2)).elastic
+
+    served.submit(replace(call("a", "teacher"), elastic=elastic))
+
+    assert "a call has no elastic units of its own; leave out elastic" in reason(served, "a")
+
+
+def test_an_eviction_that_nobody_asked_for_is_no_news() -> None:
+    served = Served(gpu_node(gpus=1))
+    (instance,) = served.up(service("teacher"))
+
+    served.evicted(instance)
+
+    assert ["a"] == started(served.submit(call("a", "teacher")))
+
+
+def test_a_node_is_lost_while_a_copy_is_forgotten_there() -> None:
+    served = Served(gpu_node(gpus=1, memory=1000), gpu_node("g1", gpus=0, memory=1000))
+    served.up(service("first", host_mib=600))
+    served.declare(service("second"))
+    served.submit(call("a", "second"))
+    served.settle()
+    served.open(environment("other", memory=900))
+    assert [("first", True)] == evictions(served.request(environment("e", memory=900)))
+    (copy,) = served.leaving()
+
+    served.lose("g0")
+
+    assert [] == served.evicted(copy)
+    served.join(gpu_node("g2", gpus=1, memory=1000))
+    served.settle()
+    assert "g2" == served.lease("a").node
+
+
+def test_leases_that_fit_nowhere_now_are_looked_past_but_not_for_ever() -> None:
+    served = Served(gpu_node(gpus=2))
+    served.submit(action("here", gpu=1))
+    for i in range(20):
+        served.submit(action(f"wide{i}", gpu=2))
+
+    served.exit("here")
+
+    assert ["wide0"] == served.running()
+
+
+def test_devices_of_an_instance_that_is_leaving_anyway_are_taken_next() -> None:
+    served = Served(gpu_node(gpus=1, memory=1000))
+    served.up(service("teacher", host_mib=600))
+    served.request(environment("e", memory=900))
+    (leaving,) = served.leaving()
+    served.declare(service("other"))
+
+    served.submit(call("a", "other"))
+
+    assert [("other", (0,), True)] == restores(served.evicted(leaving))
+
+
+def test_a_call_that_had_better_wait_for_a_faster_instance_says_so() -> None:
+    served = Served(gpu_node(gpus=1), gpu_node("g1", gpus=8))
+    served.up(service("teacher", 1, 8, pinned=(1, 8)))
+    assert [8, 1] == served.widths("teacher")
+    served.submit(call("a", "teacher"))
+    assert 8 == served.units("a")
+    served.submit(call("b", "teacher"))
+
+    assert ["a"] == served.running()
+    waits_for = served.kernel.explain("b").waits_for  # type: ignore[arg-type]
+    assert "one of 2 instances of teacher to be free" in waits_for

@@ -221,7 +221,7 @@ class Kernel:
             return
         if service is not None:
             entry.served_by = service.name
-            self._serving.called(entry)
+            self._serving.called(service, entry)
         cluster.enqueue(entry)
         if action.environment is None and service is None:
             node = self._planning.roomiest(entry)

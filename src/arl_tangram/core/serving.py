@@ -127,11 +127,9 @@ class Serving:
         if state is not None and outcome in {Outcome.SUCCEEDED, Outcome.FAILED}:
             state.failures = 0
 
-    def called(self, entry: Entry) -> None:
+    def called(self, state: ServiceState, entry: Entry) -> None:
         """Learn from a call that came."""
-        state = self._cluster.service_of(entry)
-        if state is not None:
-            state.called(self._estimates.work(entry.action), self._cluster.now)
+        state.called(self._estimates.work(entry.action), self._cluster.now)
 
     # -- decisions --------------------------------------------------------------
 
