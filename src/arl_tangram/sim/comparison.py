@@ -132,8 +132,26 @@ class Comparison:
             },
             "act_mean_by_kind_s": self._mean_of_each(policy, "act_mean_by_kind_s"),
             "step_by_task_s": self._mean_of_each(policy, "step_by_task_s"),
+            **self._quotas(policy),
             "step_by_seed_s": [measures.step_s for measures in all_measures],
             "act_mean_by_seed_s": [measures.act_mean_s for measures in all_measures],
+        }
+
+    def _quotas(self, policy: str) -> dict[str, Any]:
+        """The worst seed's figures of every quota, if there are any."""
+        tables = [measures.quotas for measures in self.measures[policy]]
+        if not tables[0]:
+            return {}
+        return {
+            "quotas": {
+                name: {
+                    "most_over": max(table[name].most_over for table in tables),
+                    "most_at_once": max(table[name].most_at_once for table in tables),
+                    "waited_s": max(table[name].waited_s for table in tables),
+                    "used_while_waiting": min(table[name].used_while_waiting for table in tables),
+                }
+                for name in tables[0]
+            }
         }
 
     def _mean_of_each(self, policy: str, table: str) -> dict[str, float]:
