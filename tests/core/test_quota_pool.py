@@ -273,6 +273,11 @@ def test_a_window_of_nothing_is_refused(tokens: int, per_s: float) -> None:
 ONE, TWO = Degree(gpus=1, speedup=1.0), Degree(gpus=2, speedup=2.0)
 
 
+def test_a_degree_that_is_no_cell_is_refused() -> None:
+    with pytest.raises(ValueError, match="gpus=3: a cell has 1, 2, 4 or 8 devices"):
+        Degree(gpus=3, speedup=1.0)
+
+
 def test_a_degree_of_no_speed_is_refused() -> None:
     with pytest.raises(ValueError, match=r"speedup=0\.0: a speed-up is above zero"):
         Degree(gpus=1, speedup=0.0)

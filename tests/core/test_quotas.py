@@ -201,3 +201,25 @@ def test_a_crowd_of_calls_that_want_too_many_tokens_is_looked_past_but_not_for_e
 
     assert [] == started(served.submit(call("small", "judge", needs={"api:key": 1})))
     assert ["large0"] == started(woken(served))
+
+
+def test_one_who_needs_fewer_tokens_than_the_first_is_woken_for_those() -> None:
+    served = keyed(rate=1.0, burst=3)
+    served.submit(metered("a", tokens=3))
+    served.submit(metered("large", tokens=3))
+    served.submit(metered("small", tokens=1))
+
+    assert ["small"] == started(woken(served))
+    assert 1.0 == served.now
+    assert ["large"] == started(woken(served))
+    assert 4.0 == served.now
+
+
+def test_an_action_that_holds_a_token_does_not_squat_where_there_are_gpus() -> None:
+    served = Served(gpu_node(cpu=16), node("plain", cpu=4))
+    served.quota(Quota(name="key", rate_per_s=1.0))
+    served.submit(metered("a"))
+    served.submit(metered("b", cpu=1))
+    woken(served)
+
+    assert ["plain", "plain"] == [served.lease(name).node for name in "ab"]

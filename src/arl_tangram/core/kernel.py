@@ -302,6 +302,8 @@ class Kernel:
             return
         if entry.phase is Phase.QUEUED:
             cluster.dequeue(entry)
+            if entry.served_by is not None:
+                cluster.stirred[entry.served_by] = None
             if entry.blocks:  # others may have waited behind it
                 where = cluster.nodes if entry.bound_to is None else (entry.bound_to,)
                 cluster.dirty.update(dict.fromkeys(where))

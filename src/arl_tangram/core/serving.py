@@ -204,6 +204,9 @@ class Serving:
             for state in self._in_order(stirred):
                 self._answering.answer(state)
             for state in stirred:
+                if not state.calls and state.keeps is not None:
+                    self._answering.answer(state)
+            for state in stirred:
                 if state.bare:
                     self._return_devices(state)
 
