@@ -12,10 +12,11 @@ def call(name: str, tokens: int = 1) -> Action:
     return Action(id=ActionId(name), needs={"api:q": tokens})
 
 
-def crowd(meter: Meter, count: int, *, now: float = 0.0, tokens: int = 1) -> list[ActionId]:
-    for i in range(count):
-        meter.wants(call(f"a{i}", tokens), now)
-    return [ActionId(f"a{i}") for i in range(count)]
+def crowd(meter: Meter, count: int) -> list[Action]:
+    calls = [call(f"a{i}") for i in range(count)]
+    for each in calls:
+        meter.wants(each, 0.0)
+    return calls
 
 
 def test_a_quota_that_is_kept_to_is_nowhere_exceeded() -> None:
@@ -91,8 +92,8 @@ def test_one_that_gives_up_waits_no_more_and_one_that_ended_is_no_news() -> None
     meter = Meter(Quota(name="q", concurrency=1))
     first, second = crowd(meter, 2)
     meter.begins(first, 0.0)
-    meter.gives_up(second, 2.0)
-    meter.gives_up(first, 5.0)
+    meter.gives_up(second.id, 2.0)
+    meter.gives_up(first.id, 5.0)
     meter.ends(1, 9.0)
 
     assert 2.0 == meter.figures().waited_s
@@ -108,3 +109,13 @@ def test_each_quota_has_its_own_meter_and_other_actions_have_none() -> None:
         meters.gives_up(each, 2.0)
 
     assert [3, 0] == [meters.figures()[name].tokens for name in ("q", "other")]
+
+
+def test_an_attempt_after_a_lost_one_takes_tokens_again() -> None:
+    meter = Meter(Quota(name="q", rate_per_s=1.0))
+    (first,) = crowd(meter, 1)
+    meter.begins(first, 0.0)
+    meter.ends(1, 0.5)
+    meter.begins(first, 0.5)
+
+    assert (2, 0.5) == (meter.figures().tokens, meter.figures().most_over)

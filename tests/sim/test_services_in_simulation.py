@@ -148,7 +148,7 @@ def test_the_table_tells_of_restores_and_devices() -> None:
     assert {"restoring", "restores", "GPUs at work"} <= set(table.heads)
     assert {len(table.heads)} == {len(row) for row in table.rows}
     assert "and 10 GPUs (8+2)" in said_of(found)
-    assert "its width chosen with hindsight" in said_of(found)
+    assert "their widths chosen with hindsight" in said_of(found)
 
 
 def test_a_trace_holds_calls_to_services() -> None:

@@ -50,7 +50,7 @@ def simulate(
     workload: Annotated[
         list[str],
         typer.Argument(
-            help="Built-in workloads (coding, mopd) or paths of traces; several run at once, on "
+            help="Built-in workloads (coding, deepsearch, mopd) or paths of traces; several run at once, on "
             "the same cluster."
         ),
     ],

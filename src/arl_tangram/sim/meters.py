@@ -60,10 +60,12 @@ class Meter:
             self._pass(now)
             self._leave(action)
 
-    def begins(self, action: ActionId, now: Seconds) -> None:
-        """It is made."""
+    def begins(self, action: Action, now: Seconds) -> None:
+        """It is made, perhaps again after its first attempt was lost."""
         self._pass(now)
-        tokens = self._leave(action)
+        tokens = action.needs[self.quota.resource]
+        if action.id in self._waiting:
+            self._leave(action.id)
         self._tokens += tokens
         self._held += tokens
         self._most_at_once = max(self._most_at_once, self._held)
@@ -93,12 +95,11 @@ class Meter:
             used_while_waiting=1.0 - self._idle_s / self._waited_s if self._waited_s else 1.0,
         )
 
-    def _leave(self, action: ActionId) -> int:
+    def _leave(self, action: ActionId) -> None:
         tokens = self._waiting.pop(action)
         self._wanted[tokens] -= 1
         if not self._wanted[tokens]:
             del self._wanted[tokens]
-        return tokens
 
     def _pass(self, now: Seconds) -> None:
         """Let the time until now pass: tokens come, and somebody may have waited beside them."""
@@ -143,7 +144,7 @@ class Meters:
     def begins(self, action: Action, now: Seconds) -> None:
         """It starts."""
         for meter in self._of(action):
-            meter.begins(action.id, now)
+            meter.begins(action, now)
 
     def ends(self, action: Action, now: Seconds) -> None:
         """Its attempt has ended."""
