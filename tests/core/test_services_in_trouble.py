@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from arl_tangram.core.commands import EvictService, Resolve, RestoreService
@@ -312,3 +314,131 @@ def test_cores_are_kept_for_a_call_that_has_waited_long() -> None:
 
     assert [] == started(served.exit("c0"))
     assert ["a"] == started(served.exit("c1"))
+
+
+def test_a_call_with_units_of_its_own_is_refused() -> None:
+    served = Served(gpu_node())
+    served.declare(service("teacher"))
+    elastic = action("a", units=(1, 2)).elastic
+
+    served.submit(replace(call("a", "teacher"), elastic=elastic))
+
+    assert "a call has no elastic units of its own; leave out elastic" in reason(served, "a")
+
+
+def test_an_eviction_that_nobody_asked_for_is_no_news() -> None:
+    served = Served(gpu_node(gpus=1))
+    (instance,) = served.up(service("teacher"))
+
+    served.evicted(instance)
+
+    assert ["a"] == started(served.submit(call("a", "teacher")))
+
+
+def test_a_node_is_lost_while_a_copy_is_forgotten_there() -> None:
+    served = Served(gpu_node(gpus=1, memory=1000), gpu_node("g1", gpus=0, memory=1000))
+    served.up(service("first", host_mib=600))
+    served.declare(service("second"))
+    served.submit(call("a", "second"))
+    served.settle()
+    served.open(environment("other", memory=900))
+    assert [("first", True)] == evictions(served.request(environment("e", memory=900)))
+    (copy,) = served.leaving()
+
+    served.lose("g0")
+
+    assert [] == served.evicted(copy)
+    served.join(gpu_node("g2", gpus=1, memory=1000))
+    served.settle()
+    assert "g2" == served.lease("a").node
+
+
+def test_leases_that_fit_nowhere_now_are_looked_past_but_not_for_ever() -> None:
+    served = Served(gpu_node(gpus=2))
+    served.submit(action("here", gpu=1))
+    for i in range(20):
+        served.submit(action(f"wide{i}", gpu=2))
+
+    served.exit("here")
+
+    assert ["wide0"] == served.running()
+
+
+def test_devices_of_an_instance_that_is_leaving_anyway_are_taken_next() -> None:
+    served = Served(gpu_node(gpus=1, memory=1000))
+    served.up(service("teacher", host_mib=600))
+    served.request(environment("e", memory=900))
+    (leaving,) = served.leaving()
+    served.declare(service("other"))
+
+    served.submit(call("a", "other"))
+
+    assert [("other", (0,), True)] == restores(served.evicted(leaving))
+
+
+def test_a_call_that_had_better_wait_for_a_faster_instance_says_so() -> None:
+    served = Served(gpu_node(gpus=1), gpu_node("g1", gpus=8))
+    served.up(service("teacher", 1, 8, pinned=(1, 8)))
+    assert [8, 1] == served.widths("teacher")
+    served.submit(call("a", "teacher"))
+    assert 8 == served.units("a")
+    served.submit(call("b", "teacher"))
+
+    assert ["a"] == served.running()
+    waits_for = served.kernel.explain("b").waits_for  # type: ignore[arg-type]
+    assert "one of 2 instances of teacher to be free" in waits_for
+
+
+def test_what_was_kept_for_a_call_is_free_again_when_that_is_cancelled() -> None:
+    served = Served(gpu_node(gpus=1, cpu=2), patience_s=1.0)
+    served.up(service("judge"))
+    served.submit(action("c0", cpu=1))
+    served.submit(action("c1", cpu=1))
+    served.submit(call("a", "judge", needs={"cpu": 2000}))
+    served.wait(2.0)
+    served.submit(action("c2", cpu=1))
+    served.exit("c0")
+    assert ["c1"] == served.running()
+
+    assert ["c2"] == started(served.cancel("a"))
+
+
+def test_what_was_kept_for_a_lease_is_free_again_when_that_is_cancelled() -> None:
+    served = Served(gpu_node(gpus=2, cpu=2))
+    served.up(service("teacher", 2))
+    served.submit(call("t", "teacher"))
+    served.submit(action("train", gpu=2, cpu=2))
+    served.wait(10.0)
+    served.submit(call("later", "teacher"))
+    served.submit(action("plain", cpu=1))
+    assert ["t"] == served.running()  # the cores are kept for the lease, which comes next
+
+    assert "plain" in started(served.cancel("train"))
+
+
+def test_a_copy_that_is_forgotten_elsewhere_outlives_a_lost_node() -> None:
+    served = Served(gpu_node(gpus=1, memory=1000), gpu_node("g1", gpus=0, memory=500))
+    served.up(service("first", host_mib=600))
+    served.declare(service("second"))
+    served.submit(call("a", "second"))
+    served.settle()
+    assert [("first", True)] == evictions(served.request(environment("e", memory=900)))
+    (copy,) = served.leaving()
+
+    served.lose("g1")
+
+    assert {"e": "g0"} == opening(served.evicted(copy))
+
+
+def test_devices_of_a_service_at_rest_whose_instance_is_leaving_are_taken_next() -> None:
+    served = Served(gpu_node(gpus=2, memory=1000))
+    served.up(service("teacher", host_mib=600, pinned=()))
+    served.request(environment("e", memory=900))
+    one, other = served.leaving()
+    served.failed(one)
+    served.declare(service("other", 2))
+    served.submit(call("t", "teacher"))
+
+    served.submit(call("a", "other"))
+
+    assert [("other", (0, 1), True)] == restores(served.evicted(other))

@@ -16,18 +16,18 @@ SMALL = mopd(batch=300)
     ("gpus", "widths"), [("8+1", [1] * 9), ("2x8+2", [2] * 9), ("4x8+4", [4] * 9), ("5x8", [4] * 9)]
 )
 def test_all_are_as_wide_as_there_are_devices_for(gpus: str, widths: list[int]) -> None:
-    assert widths == list(best_widths(SMALL, gpu_nodes(gpus)).values())
+    assert [(width,) for width in widths] == list(best_widths(SMALL, gpu_nodes(gpus)).values())
 
 
 def test_what_is_left_goes_to_the_most_popular() -> None:
     widths = best_widths(mopd(seed=0), gpu_nodes("8+4"))
 
-    assert 12 == sum(widths.values())
-    assert {"mopd-teacher-1"} <= {name for name, width in widths.items() if width == 2}
+    assert 12 == sum(width for (width,) in widths.values())
+    assert {"mopd-teacher-1"} <= {name for name, width in widths.items() if width == (2,)}
 
 
 def test_widths_fit_on_nodes_that_are_too_small_for_the_wide_ones() -> None:
-    assert {1, 2} == set(best_widths(SMALL, gpu_nodes("7x2")).values())
+    assert {(1,), (2,)} == set(best_widths(SMALL, gpu_nodes("7x2")).values())
 
 
 def test_every_service_is_pinned_and_nothing_else_changes() -> None:
@@ -44,6 +44,6 @@ def test_too_few_devices_for_one_instance_each_are_told() -> None:
 
 @pytest.mark.parametrize(("gpus", "width"), [("8+8+1", 1), ("2x8+2", 2), ("4x8+3", 2), ("5x8", 4)])
 def test_one_width_for_all_is_the_widest_that_fits(gpus: str, width: int) -> None:
-    assert {width} == set(same_width(SMALL, gpu_nodes(gpus)).values())
+    assert {(width,)} == set(same_width(SMALL, gpu_nodes(gpus)).values())
     pinned = with_pinned_services(SMALL, gpu_nodes(gpus), same=True)
     assert {(width,)} == {model.service.pinned for model in pinned.models}

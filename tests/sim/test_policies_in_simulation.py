@@ -23,8 +23,9 @@ from arl_tangram.sim.case import Case, Scenario
 from arl_tangram.sim.cluster import cluster
 from arl_tangram.sim.engine import simulate
 from arl_tangram.sim.measure import measure
-from arl_tangram.sim.trace import read_trace, write_trace
+from arl_tangram.sim.trace import read_trace
 from arl_tangram.sim.workload import Workload, as_static
+from arl_tangram.sim.written import write_trace
 
 POLICIES = ("inflight", "tangram", "fixed:4", "equi", "hesrpt", "static")
 SMALL = Scenario(workload="coding", batch=30, nodes="2x12", seed=5)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -18,10 +19,12 @@ from arl_tangram.sim.case import Case, Scenario
 from arl_tangram.sim.catalogue import workload_named
 from arl_tangram.sim.cluster import gpu_nodes
 from arl_tangram.sim.comparison import compared
+from arl_tangram.sim.deepsearch import deepsearch
 from arl_tangram.sim.engine import simulate
 from arl_tangram.sim.mopd import mopd
 from arl_tangram.sim.report import said_of, table_of
-from arl_tangram.sim.trace import read_trace, write_trace
+from arl_tangram.sim.trace import read_trace
+from arl_tangram.sim.written import write_trace
 
 STEP = Scenario(workload="mopd", batch=300, nodes="1", gpus="8+2")
 
@@ -145,7 +148,7 @@ def test_the_table_tells_of_restores_and_devices() -> None:
     assert {"restoring", "restores", "GPUs at work"} <= set(table.heads)
     assert {len(table.heads)} == {len(row) for row in table.rows}
     assert "and 10 GPUs (8+2)" in said_of(found)
-    assert "its width chosen with hindsight" in said_of(found)
+    assert "their widths chosen with hindsight" in said_of(found)
 
 
 def test_a_trace_holds_calls_to_services() -> None:
@@ -162,7 +165,7 @@ def test_a_trace_holds_calls_to_services() -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ({"resource": "tpu:x"}, "resource='tpu:x': give 'cpu' or 'gpu:SERVICE'"),
+        ({"resource": "tpu:x"}, "resource='tpu:x': give 'cpu', 'gpu:SERVICE' or 'api:NAME'"),
         ({"resource": "gpu:x", "units": [3]}, "gpus=3: a cell has 1, 2, 4 or 8 devices"),
         ({"resource": "gpu:x", "weights_gb": -1}, "weights_gb=-1.0: give gigabytes"),
     ],
@@ -172,6 +175,56 @@ def test_a_call_that_no_trace_can_hold_is_refused(line: dict[str, object], messa
 
     with pytest.raises(ConfigError, match=message):
         read_trace([text], name="mine")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ({"units": [1, 2]}, "a call to an API takes one number of tokens as its units"),
+        ({"speedup": {"amdahl": 0.1}}, "resource='api:x': a call to an API takes one number"),
+        ({"quota": 5}, "quota=5: give an object of rate_per_s, burst, concurrency"),
+        ({"quota": {"rate": 5}}, "give an object of rate_per_s, burst, concurrency"),
+        ({"quota": {"rate_per_s": 0}}, "rate_per_s=0.0: a rate is above zero"),
+        ({"quota": {"concurrency": 0}}, "concurrency=0: calls at once are at least 1"),
+    ],
+)
+def test_a_call_to_an_api_that_no_trace_can_hold_is_refused(
+    line: dict[str, object], message: str
+) -> None:
+    text = json.dumps({"trajectory": "t", "work_s": 1.0, "resource": "api:x", **line})
+
+    with pytest.raises(ConfigError, match=message):
+        read_trace([text], name="mine")
+
+
+def test_a_quota_with_two_faces_in_a_trace_is_refused() -> None:
+    lines = [
+        json.dumps(
+            {"trajectory": "t", "work_s": 1.0, "resource": "api:x", "quota": {"rate_per_s": rate}}
+        )
+        for rate in (1, 2)
+    ]
+
+    with pytest.raises(ConfigError, match="line 2: resource='api:x': quota differs"):
+        read_trace(lines, name="mine")
+
+
+def test_a_trace_holds_calls_to_apis() -> None:
+    workload = deepsearch(batch=3)
+
+    again = read_trace(write_trace(workload), name="deepsearch")
+
+    assert workload.trajectories == again.trajectories
+    assert workload.quotas == again.quotas
+
+
+def test_the_first_trajectories_of_a_trace_keep_their_services_and_quotas(tmp_path: Path) -> None:
+    trace = tmp_path / "deepsearch.jsonl"
+    trace.write_text("".join(write_trace(deepsearch(batch=3))))
+
+    found = workload_named(str(trace), batch=2)
+
+    assert (2, 1, 1) == (len(found.trajectories), len(found.models), len(found.quotas))
 
 
 def test_a_service_with_two_faces_in_a_trace_is_refused() -> None:

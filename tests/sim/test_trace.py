@@ -9,8 +9,9 @@ from arl_tangram.core.model import CPU, MEMORY
 from arl_tangram.core.speedup import Amdahl, PowerLaw, Roofline, Table
 from arl_tangram.errors import ConfigError
 from arl_tangram.sim.coding import coding
-from arl_tangram.sim.trace import read_trace, write_trace
+from arl_tangram.sim.trace import read_trace
 from arl_tangram.sim.workload import Turn, Workload
+from arl_tangram.sim.written import write_trace
 
 EXAMPLE = {
     "task": "coding",
@@ -127,7 +128,7 @@ def test_one_amount_is_rigid_and_runs_at_the_speed_of_that_amount() -> None:
         ({"units": []}, r"units=\[\]: give"),
         ({"units": [1, 1000000]}, "at most 4096 units"),
         ({"units": 1.5}, "units=1.5: give"),
-        ({"resource": "disk"}, "resource='disk': give 'cpu' or 'gpu:SERVICE'"),
+        ({"resource": "disk"}, "resource='disk': give 'cpu', 'gpu:SERVICE' or 'api:NAME'"),
         ({"speedup": 2}, "speedup=2: give one of"),
         ({"speedup": {"gustafson": 2}}, "speedup={'gustafson': 2}: give one of"),
         ({"speedup": {"roofline": 0.5}}, "cap=0.5: a speed-up cap is at least 1"),

@@ -1,4 +1,4 @@
-"""Services and leases of devices against an account kept from commands alone."""
+"""Services, leases of devices, quotas, cores and memory at once, against an account kept from commands alone."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ from arl_tangram.core.model import (
     Action,
     ActionId,
     Degree,
+    Elastic,
     Environment,
     EnvironmentId,
     InstanceId,
@@ -46,6 +47,7 @@ from arl_tangram.core.model import (
     TaskId,
 )
 from arl_tangram.core.phases import Phase
+from arl_tangram.core.speedup import Amdahl
 from arl_tangram.policies.registry import policy_named
 from arl_tangram.testing.ledger import Ledger
 
@@ -205,9 +207,26 @@ class ServingMachine(RuleBasedStateMachine):
         action = Action(id=ActionId(f"a{next(self.names)}"), needs=needs)
         self.feed(ActionSubmitted(at=self.now, action=action))
 
-    @rule(milli=st.sampled_from([500, 1000, 2000]))
-    def a_plain_action_is_submitted(self, milli: int) -> None:
-        action = Action(id=ActionId(f"a{next(self.names)}"), needs={CPU: milli})
+    @rule(
+        milli=st.sampled_from([0, 500, 1000, 2000]),
+        mib=st.sampled_from([0, 0, 200]),
+        tokens=st.sampled_from([0, 0, 1, 2]),
+    )
+    def a_plain_action_is_submitted(self, milli: int, mib: int, tokens: int) -> None:
+        needs = {CPU: milli, MEMORY: mib, QUOTA.resource: tokens}
+        action = Action(
+            id=ActionId(f"a{next(self.names)}"), needs={n: k for n, k in needs.items() if k}
+        )
+        self.feed(ActionSubmitted(at=self.now, action=action))
+
+    @rule(tokens=st.sampled_from([0, 1]), mib=st.sampled_from([0, 100]))
+    def an_elastic_action_is_submitted(self, tokens: int, mib: int) -> None:
+        needs = {MEMORY: mib, QUOTA.resource: tokens}
+        action = Action(
+            id=ActionId(f"a{next(self.names)}"),
+            needs={n: k for n, k in needs.items() if k},
+            elastic=Elastic(units=(1, 2), speedup=Amdahl(serial=0.1)),
+        )
         self.feed(ActionSubmitted(at=self.now, action=action))
 
     @rule(mib=st.sampled_from([100, 300]))

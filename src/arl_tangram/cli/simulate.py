@@ -29,7 +29,7 @@ from ..sim.comparison import Comparison, compared
 from ..sim.page import TableOf
 from ..sim.report import BOUND, said_of, table_of
 from ..sim.report import report as report_of
-from ..sim.trace import write_trace
+from ..sim.written import write_trace
 
 DEFAULT_POLICIES = ("static", "tangram", "inflight")
 WIDTH_WITHOUT_TERMINAL = 160
@@ -50,7 +50,7 @@ def simulate(
     workload: Annotated[
         list[str],
         typer.Argument(
-            help="Built-in workloads (coding, mopd) or paths of traces; several run at once, on "
+            help="Built-in workloads (coding, deepsearch, mopd) or paths of traces; several run at once, on "
             "the same cluster."
         ),
     ],

@@ -36,7 +36,7 @@ class Answering:
         self._patience_s = patience_s
 
     def answer(self, state: ServiceState) -> None:
-        """Start those calls of a service that can."""
+        """Start those calls of a service that can; keep no more for it than they need."""
         state.wake_at = NEVER
         self._keep(state, None)
         if not state.calls:
@@ -74,7 +74,7 @@ class Answering:
         busy: list[tuple[Seconds, float]],
     ) -> bool:
         """Start one call if it can, and had better not wait; a slot it waits for is marked."""
-        if any(not self._has_tokens(entry, name) for name in entry.quotas):
+        if not self._cluster.has_all_tokens(entry):
             return False
         needs = own_needs(entry.least)
         able = [i for i in free if not needs or self._draft(i).take(needs)]
@@ -117,10 +117,6 @@ class Answering:
                 rows += [(at, speed) for at in self._moves.free_in(instance) if at > 0.0]
         return rows
 
-    def _has_tokens(self, entry: Entry, quota: str) -> bool:
-        pool = self._cluster.quotas[quota]
-        return pool.available(self._cluster.now) >= entry.least[quota]
-
     def _draft(self, instance: Instance) -> Draft:
         return self._cluster.nodes[instance.node].pool.draft()
 
@@ -135,6 +131,7 @@ class Answering:
     def _keep(self, state: ServiceState, keeps: tuple[NodeId, Bundle] | None) -> None:
         if state.keeps is not None and (node := self._cluster.nodes.get(state.keeps[0])):
             node.keep(state.keeps[1], sign=-1)
+            self._cluster.dirty[node.id] = None
         state.keeps = keeps
         if keeps is not None:
             self._cluster.nodes[keeps[0]].keep(keeps[1])

@@ -43,37 +43,30 @@ class Together:
     """All services' calls, from which a new service borrows."""
 
     def __init__(self) -> None:
-        self._services: list[Count] = []
+        self._services = 0
         self._all: Count | None = None
 
     def arrivals(self, now: Seconds) -> Arrivals:
         """Those of one more service."""
         if self._all is None:
             self._all = Count(now)
-        count = Count(now)
-        self._services.append(count)
-        return Arrivals(count, self)
+        self._services += 1
+        return Arrivals(Count(now), self._all, self)
 
-    def add(self, now: Seconds) -> None:
-        """A call came to one of them."""
-        if self._all is not None:
-            self._all.add(now)
-
-    def rate(self, now: Seconds) -> float:
+    def rate(self, of_all: Count, now: Seconds) -> float:
         """Calls a second to the average service, above zero."""
-        if self._all is None:
-            return FIRST_CALLS / FIRST_S
-        number = len(self._services)
-        return (self._all.calls(now) / number + FIRST_CALLS) / (self._all.seen_s(now) + FIRST_S)
+        calls = of_all.calls(now) / self._services + FIRST_CALLS
+        return calls / (of_all.seen_s(now) + FIRST_S)
 
 
 class Arrivals:
     """The rate of calls to one service."""
 
-    __slots__ = ("_count", "_rate", "_rate_at", "_together")
+    __slots__ = ("_all", "_count", "_rate", "_rate_at", "_together")
 
-    def __init__(self, count: Count, together: Together) -> None:
+    def __init__(self, count: Count, of_all: Count, together: Together) -> None:
         self._count = count
+        self._all = of_all
         self._together = together
         self._rate_at: Seconds | None = None
         self._rate = 0.0
@@ -81,14 +74,14 @@ class Arrivals:
     def add(self, now: Seconds) -> None:
         """A call came."""
         self._count.add(now)
-        self._together.add(now)
+        self._all.add(now)
         self._rate_at = None
 
     def rate(self, now: Seconds) -> float:
         """Calls a second, above zero."""
         if self._rate_at != now:
             count = self._count
-            borrowed_s = PRIOR_CALLS / self._together.rate(now)
+            borrowed_s = PRIOR_CALLS / self._together.rate(self._all, now)
             self._rate = (count.calls(now) + PRIOR_CALLS) / (count.seen_s(now) + borrowed_s)
             self._rate_at = now
         return self._rate

@@ -231,7 +231,7 @@ class Cluster:
             return NEVER
         lines = [self.anywhere, *(node.queue for node in self.nodes.values())]
         lines += [service.lines for service in self.services.values()]
-        wanted = {need for line in lines for need in line.wanted()}
+        wanted = {need for line in lines for need in line.wanted}
         times = (self.quotas[name].next_change(self.now, tokens) for name, tokens in wanted)
         return min((at for at in times if at > self.now), default=NEVER)
 
@@ -259,16 +259,23 @@ class Cluster:
         """Whether a quota has any token now."""
         return self.quotas[quota].available(self.now) > 0
 
+    def has_all_tokens(self, entry: Entry) -> bool:
+        """Whether all the tokens that an action needs are there now."""
+        quotas, needs, now = self.quotas, entry.least, self.now
+        return all(quotas[name].available(now) >= needs[name] for name in entry.quotas)
+
     def quota_changed(self, quota: str) -> None:
         """Let every node and service look again at which somebody waits for this quota."""
+        if not self.has_tokens(quota):
+            return
         for service in self.services.values():
-            if any(quota == name for name, _ in service.lines.wanted()):
+            if any(quota == name for name, _ in service.lines.wanted):
                 self.stirred[service.name] = None
-        if any(quota == name for name, _ in self.anywhere.wanted()):
+        if any(quota == name for name, _ in self.anywhere.wanted):
             self.dirty.update(dict.fromkeys(self.nodes))
             return
         for node in self.nodes.values():
-            if any(quota == name for name, _ in node.queue.wanted()):
+            if any(quota == name for name, _ in node.queue.wanted):
                 self.dirty[node.id] = None
 
     def why_never(self, *bundles: Bundle, on: NodeId | None = None) -> str:

@@ -53,6 +53,7 @@ class Entry:
     number: int
     submitted_at: Seconds
     least: Bundle
+    own: Bundle
     weight: int
     quotas: tuple[str, ...]
     curve: Curve | None
@@ -77,6 +78,7 @@ class Entry:
     def of(cls, action: Action, *, number: int, at: Seconds, curve: Curve | None) -> Entry:
         """The entry of an action that was just submitted."""
         least = least_of(action)
+        quotas = tuple(sorted(name for name in least if name.startswith(API)))
         return cls(
             action=action,
             id=action.id,
@@ -85,17 +87,11 @@ class Entry:
             number=number,
             submitted_at=at,
             least=least,
+            own={n: k for n, k in least.items() if n not in quotas} if quotas else least,
             weight=max(least.get(CPU, 0), 1),
-            quotas=tuple(sorted(name for name in least if name.startswith(API))),
+            quotas=quotas,
             curve=curve,
         )
-
-    @property
-    def own(self) -> Bundle:
-        """What of its least has to be on its node: all but the quotas."""
-        if not self.quotas:
-            return self.least
-        return {name: n for name, n in self.least.items() if name not in self.quotas}
 
     def amounts(self, units: int) -> Bundle:
         """What it holds on this many units."""

@@ -118,6 +118,8 @@ class Hosting:
         gpus = node.pool.gpus
         if instance.phase is InstancePhase.PLANNED:
             gpus.unclaim(instance.cell, instance.id)
+            if instance.needs:
+                self._cluster.dirty[node.id] = None
             for owner in self._owners(instance):
                 owner.claimed = any(gpus.claims[device] for device in owner.cell)
                 self._cluster.stirred[owner.service] = None

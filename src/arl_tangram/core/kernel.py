@@ -221,7 +221,7 @@ class Kernel:
             return
         if service is not None:
             entry.served_by = service.name
-            self._serving.called(entry)
+            self._serving.called(service, entry)
         cluster.enqueue(entry)
         if action.environment is None and service is None:
             node = self._planning.roomiest(entry)
@@ -302,6 +302,8 @@ class Kernel:
             return
         if entry.phase is Phase.QUEUED:
             cluster.dequeue(entry)
+            if entry.served_by is not None:
+                cluster.stirred[entry.served_by] = None
             if entry.blocks:  # others may have waited behind it
                 where = cluster.nodes if entry.bound_to is None else (entry.bound_to,)
                 cluster.dirty.update(dict.fromkeys(where))

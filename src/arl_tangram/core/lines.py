@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
 
 from .entries import Entry
 from .queue import Queue
@@ -14,6 +15,7 @@ class Lines:
     def __init__(self) -> None:
         self._plain: Queue[Entry] = Queue()
         self._metered: dict[tuple[str, ...], Queue[Entry]] = {}
+        self._wanted: Counter[tuple[str, int]] = Counter()
 
     def __len__(self) -> int:
         return len(self._plain) + sum(map(len, self._metered.values()))
@@ -32,6 +34,7 @@ class Lines:
     def add(self, entry: Entry, *, first: bool = False) -> None:
         """Let it wait behind, or before, the others of its task and priority."""
         line = self.line_of(entry)
+        self._wanted.update((name, entry.least[name]) for name in entry.quotas)
         if first:
             line.add_first(entry)
         else:
@@ -42,6 +45,11 @@ class Lines:
         self.line_of(entry).remove(entry)
         if entry.quotas and not len(self._metered[entry.quotas]):
             del self._metered[entry.quotas]
+        for name in entry.quotas:
+            wanted = name, entry.least[name]
+            self._wanted[wanted] -= 1
+            if not self._wanted[wanted]:
+                del self._wanted[wanted]
 
     def promote(self, entry: Entry) -> None:
         """Let it be served before all of the same priority that need tokens of the same quotas."""
@@ -56,9 +64,7 @@ class Lines:
         lines = [queue for quotas, queue in self._metered.items() if all(map(has_tokens, quotas))]
         return [self._plain, *lines] if len(self._plain) else lines
 
-    def wanted(self) -> Iterator[tuple[str, int]]:
-        """The quotas that somebody waits for here, and how many tokens the first of them needs."""
-        for quotas, queue in self._metered.items():
-            first = next(iter(queue))
-            for name in quotas:
-                yield name, first.least[name]
+    @property
+    def wanted(self) -> Collection[tuple[str, int]]:
+        """The quotas that somebody waits for here, with every number of tokens that is needed."""
+        return self._wanted.keys()

@@ -30,32 +30,39 @@ class Planning:
 
     def roomiest(self, entry: Entry) -> NodeState | None:
         """The node where an action that may run anywhere starts soonest, if any has room now."""
+        cluster = self._cluster
+        if not cluster.has_all_tokens(entry):
+            return None
         best: NodeState | None = None
         best_key = (False, False, False, 0)
         elastic = entry.action.elastic
         resource = elastic.resource if elastic else CPU
-        for node in self._cluster.nodes.values():
-            draft = self._cluster.draft(node)
-            short = draft.shortage(resource, entry.least)
+        for node in cluster.nodes.values():
+            draft = node.pool.draft()
+            short = draft.shortage(resource, entry.own)
             if short is None or short > node.surplus.get(resource, 0):
                 continue
             kept = node.reserved_for is not None or node.queue.overdue() is not None
             key = (not kept, short == 0, not node.pool.gpus.owners, draft.whole)
             if best is None or key > best_key:
                 best, best_key = node, key
+            if not entry.own and key[0] and key[2]:
+                break  # it needs nothing of a node: any will do, but for those with GPUs
         return best
 
     def settle(self) -> None:
-        """Plan every node that something happened to."""
+        """Plan every node that something happened to, those with GPUs last."""
         cluster = self._cluster
-        while cluster.dirty:
-            node_id = next(iter(cluster.dirty))
-            del cluster.dirty[node_id]
-            self._plan(cluster.nodes[node_id])
+        dirty, nodes = cluster.dirty, cluster.nodes
+        while dirty:
+            plain = (name for name in dirty if not nodes[name].pool.gpus.owners)
+            node_id = next(plain, None) or next(iter(dirty))
+            del dirty[node_id]
+            self._plan(nodes[node_id])
 
     def _plan(self, node: NodeState) -> None:
         cluster = self._cluster
-        if not len(node.queue) and not len(cluster.anywhere) and not node.resizable:
+        if not node.resizable and not self._anybody_for(node):
             return
         free = cluster.draft(node)
         if (reserved := node.reserved_for) is not None:
@@ -79,6 +86,11 @@ class Planning:
             check(plan, node, cluster.draft(node))
             self._apply(plan, node)
         self._note_passed(plan, node)
+
+    def _anybody_for(self, node: NodeState) -> bool:
+        """Whether somebody waits here who does not wait for tokens."""
+        has_tokens = self._cluster.has_tokens
+        return bool(node.queue.open(has_tokens) or self._cluster.anywhere.open(has_tokens))
 
     def _waiting(self, node: NodeState) -> Iterator[Entry]:
         cluster = self._cluster

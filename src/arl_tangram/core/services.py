@@ -118,9 +118,7 @@ class ServiceState:
                 self.looked_for, self.pause_s = 0, LOOK_S
 
     def waiting(self, estimates: Estimates) -> tuple[int, Seconds]:
-        """How many calls wait, and the expected work of each, on average."""
-        if not self.calls:
-            return 0, self.call_work_s
+        """How many calls wait, at least one, and the expected work of each, on average."""
         work = sum(mix.count * estimates.work(mix.example) for mix in self.mixes.values())
         return self.calls, work / self.calls
 

@@ -127,11 +127,9 @@ class Serving:
         if state is not None and outcome in {Outcome.SUCCEEDED, Outcome.FAILED}:
             state.failures = 0
 
-    def called(self, entry: Entry) -> None:
+    def called(self, state: ServiceState, entry: Entry) -> None:
         """Learn from a call that came."""
-        state = self._cluster.service_of(entry)
-        if state is not None:
-            state.called(self._estimates.work(entry.action), self._cluster.now)
+        state.called(self._estimates.work(entry.action), self._cluster.now)
 
     # -- decisions --------------------------------------------------------------
 
@@ -205,6 +203,9 @@ class Serving:
             cluster.stirred.clear()
             for state in self._in_order(stirred):
                 self._answering.answer(state)
+            for state in stirred:
+                if not state.calls and state.keeps is not None:
+                    self._answering.answer(state)
             for state in stirred:
                 if state.bare:
                     self._return_devices(state)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ..core.model import Node, Seconds
+from ..core.model import CPU, Node, Quota, Seconds
 from ..core.speedup import duration
 from .cluster import cores_of, gpus_of, widest
 from .workload import Turn, Workload
@@ -18,7 +18,7 @@ class Bounds:
     Attributes:
         critical_path_s: the longest trajectory, with every action at its best speed.
         work_s: the least unit-seconds of all actions over the size of the cluster, of cores or of
-            GPUs.
+            GPUs; or, if that is more, the least time in which a quota lets all calls by.
         act_mean_s: of the mean action completion time.
     """
 
@@ -47,19 +47,24 @@ def bounds_of(workload: Workload, nodes: Sequence[Node]) -> Bounds:
             best = best_run_s(turn, most=most if service is None else widest_cell)
             path_s += turn.think_s + best
             best_s += best
-            if service is None:
+            if needs_cores(turn):
                 work_s += least_work_s(turn)
-            else:
+            elif service is not None:
                 gpu_work_s += least_work_s(turn) / slots[service]
             count += 1
         critical_path_s = max(critical_path_s, path_s)
     act_mean_s = best_s / count if count else 0.0
     if count and not workload.models and _present_together(workload):
-        batch = batch_act_s(map(least_work_s, workload.turns()), cores)
+        works = [least_work_s(turn) for turn in workload.turns() if needs_cores(turn)]
+        batch = batch_act_s(works, cores)
         act_mean_s = max(act_mean_s, batch / count)
     return Bounds(
         critical_path_s=critical_path_s,
-        work_s=max(work_s / cores if cores else 0.0, gpu_work_s / gpus if gpus else 0.0),
+        work_s=max(
+            work_s / cores if cores else 0.0,
+            gpu_work_s / gpus if gpus else 0.0,
+            *(quota_s(workload, quota) for quota in workload.quotas),
+        ),
         act_mean_s=act_mean_s,
     )
 
@@ -85,6 +90,29 @@ def least_work_s(turn: Turn) -> Seconds:
     # A run that is cut off holds at least the least amount until then.
     timeout_s = turn.action.timeout_s
     return least if timeout_s is None else min(least, timeout_s * allowed[0])
+
+
+def needs_cores(turn: Turn) -> bool:
+    """Whether it is cores that do its work, not a service or the other side of an API."""
+    action = turn.action
+    if action.elastic is not None or action.environment is not None:
+        return action.service is None
+    return CPU in action.needs and action.service is None
+
+
+def quota_s(workload: Workload, quota: Quota) -> Seconds:
+    """The least time from the first call to an API until the last one is over, by its quota alone."""
+    tokens, held_s = 0, 0.0
+    for turn in workload.turns():
+        needed = turn.action.needs.get(quota.resource, 0)
+        tokens += needed
+        held_s += needed * best_run_s(turn, most=turn.units)
+    least = [0.0]
+    if quota.rate_per_s is not None:
+        least.append((tokens - quota.burst) / quota.rate_per_s)
+    if quota.concurrency is not None:
+        least.append(held_s / quota.concurrency)
+    return max(least)
 
 
 def batch_act_s(works_s: Iterable[Seconds], cores: int) -> Seconds:

@@ -23,7 +23,7 @@ from .measure import Measures, measure
 from .pinned import with_pinned_services
 from .restores import DEFAULT_HOST_GB_PER_S
 from .run import Run
-from .workload import Workload, as_static
+from .workload import Workload, as_static, calls_of
 
 STATIC = "static"
 TOLD_EVERY = 200
@@ -138,11 +138,8 @@ def _eviction(name: str, workload: Workload) -> Eviction:
         return eviction_named(name)
     calls_at: dict[str, list[Seconds]] = {}
     for trajectory in workload.trajectories:
-        at = trajectory.start_s
-        for turn in trajectory.turns:
-            at += turn.think_s
-            if turn.action.service is not None:
-                calls_at.setdefault(turn.action.service, []).append(at)
+        for service, at, _ in calls_of(trajectory):
+            calls_at.setdefault(service, []).append(at)
     return Belady({name: sorted(times) for name, times in calls_at.items()})
 
 

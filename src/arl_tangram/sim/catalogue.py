@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import difflib
+from dataclasses import replace
 from pathlib import Path
 
 from ..errors import ConfigError
 from .coding import coding
+from .deepsearch import deepsearch
 from .mopd import mopd
 from .trace import read_trace
 from .workload import Workload, together
 
-BUILT_IN = {"coding": coding, "mopd": mopd}
+BUILT_IN = {"coding": coding, "deepsearch": deepsearch, "mopd": mopd}
 
 
 def workload_named(name: str, *, batch: int | None = None, seed: int = 0) -> Workload:
@@ -54,4 +56,4 @@ def workload_named(name: str, *, batch: int | None = None, seed: int = 0) -> Wor
         raise ConfigError(f"{name}: it cannot be read ({error.strerror})") from None
     if batch is None:
         return workload
-    return Workload(name=workload.name, trajectories=workload.trajectories[:batch])
+    return replace(workload, trajectories=workload.trajectories[:batch])

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from random import Random
-from typing import Any
 
 from ..core.model import (
     CPU,
@@ -24,23 +22,12 @@ from ..core.model import (
     TrajectoryId,
 )
 from ..core.speedup import Roofline, Speedup
+from .draws import Count, LogNormal
 from .workload import Trajectory, Turn, Workload
 
 SHELL = "bash"
 OTHER_TOOL = "tool"
 REWARD = "reward"
-
-
-@dataclass(frozen=True, slots=True)
-class LogNormal:
-    """Seconds (or counts) whose logarithm is normal with mean `mu` and deviation `sigma`."""
-
-    mu: float
-    sigma: float
-
-    def draw(self, random: Random) -> float:
-        """One value."""
-        return random.lognormvariate(self.mu, self.sigma)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,9 +38,7 @@ class CodingParameters:
     batch: int
     environment_mib: int
     think: LogNormal
-    steps: LogNormal
-    least_steps: int
-    most_steps: int
+    steps: Count
     limit_s: Seconds
     shell_share: float
     hang_share: float
@@ -77,17 +62,15 @@ def coding_parameters() -> CodingParameters:
         task=TaskId(table["task"]),
         batch=table["batch"],
         environment_mib=table["environment_mib"],
-        think=_log_normal(table["think"]),
-        steps=LogNormal(math.log(steps["median"]), steps["sigma"]),
-        least_steps=steps["least"],
-        most_steps=steps["most"],
+        think=LogNormal.of(table["think"]),
+        steps=Count(LogNormal.of(steps), steps["least"], steps["most"]),
         limit_s=step["limit_s"],
         shell_share=step["shell_share"],
         hang_share=step["hang_share"],
         long_share=step["long_share"],
-        long=_log_normal(step["long"]),
-        short=_log_normal(step["short"]),
-        other=_log_normal(step["other"]),
+        long=LogNormal.of(step["long"]),
+        short=LogNormal.of(step["short"]),
+        other=LogNormal.of(step["other"]),
         reward=LogNormal(math.log(reward["median_s"]), reward["sigma"]),
         most_reward_s=reward["most_s"],
         units=tuple(range(first, last + 1)),
@@ -118,8 +101,7 @@ def _trajectory(name: str, parameters: CodingParameters, random: Random) -> Traj
         trajectory=trajectory,
         needs={MEMORY: parameters.environment_mib},
     )
-    steps = round(parameters.steps.draw(random))
-    steps = min(max(steps, parameters.least_steps), parameters.most_steps)
+    steps = parameters.steps.draw(random)
     turns = [_step(seq, environment, parameters, random) for seq in range(steps)]
     turns.append(_reward(steps, environment, parameters, random))
     return Trajectory(id=trajectory, task=task, environment=environment, turns=tuple(turns))
@@ -163,7 +145,3 @@ def _reward(
         environment=environment.id,
     )
     return Turn(think_s=think_s, action=action, work_s=work_s, speedup=speedup)
-
-
-def _log_normal(table: Mapping[str, Any]) -> LogNormal:
-    return LogNormal(table["mu"], table["sigma"])

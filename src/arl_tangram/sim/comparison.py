@@ -64,6 +64,12 @@ class Comparison:
         """A figure of `Measures` under a policy, as its mean over the seeds."""
         return fmean(getattr(measures, figure) for measures in self.measures[policy])
 
+    def mean_of_each(self, policy: str, table: str) -> dict[str, float]:
+        """The figures of one of the tables of `Measures`, as means over the seeds."""
+        tables = [getattr(measures, table) for measures in self.measures[policy]]
+        names = sorted({name for each in tables for name in each})
+        return {name: fmean(each[name] for each in tables if name in each) for name in names}
+
     def gain(self, policy: str, figure: str, *, over: str = STATIC) -> float | None:
         """How many times smaller a figure is than under `over`.
 
@@ -130,16 +136,29 @@ class Comparison:
                 name: sum(measures.outcomes.get(name, 0) for measures in all_measures)
                 for name in outcomes
             },
-            "act_mean_by_kind_s": self._mean_of_each(policy, "act_mean_by_kind_s"),
-            "step_by_task_s": self._mean_of_each(policy, "step_by_task_s"),
+            "act_mean_by_kind_s": self.mean_of_each(policy, "act_mean_by_kind_s"),
+            "step_by_task_s": self.mean_of_each(policy, "step_by_task_s"),
+            **self._quotas(policy),
             "step_by_seed_s": [measures.step_s for measures in all_measures],
             "act_mean_by_seed_s": [measures.act_mean_s for measures in all_measures],
         }
 
-    def _mean_of_each(self, policy: str, table: str) -> dict[str, float]:
-        tables = [getattr(measures, table) for measures in self.measures[policy]]
-        names = sorted({name for each in tables for name in each})
-        return {name: fmean(each[name] for each in tables if name in each) for name in names}
+    def _quotas(self, policy: str) -> dict[str, Any]:
+        """The worst seed's figures of every quota, if there are any."""
+        tables = [measures.quotas for measures in self.measures[policy]]
+        if not tables[0]:
+            return {}
+        return {
+            "quotas": {
+                name: {
+                    "most_over": max(table[name].most_over for table in tables),
+                    "most_at_once": max(table[name].most_at_once for table in tables),
+                    "waited_s": max(table[name].waited_s for table in tables),
+                    "used_while_waiting": min(table[name].used_while_waiting for table in tables),
+                }
+                for name in tables[0]
+            }
+        }
 
 
 def _ratio(figure: float, other: float) -> float | None:

@@ -29,6 +29,7 @@ from ..core.events import (
     EnvironmentRequested,
     Event,
     NodeJoined,
+    QuotaDeclared,
     ServiceDeclared,
     ServiceEvicted,
     ServiceRestored,
@@ -48,6 +49,7 @@ from ..core.model import (
 from .cluster import cores_of, gpus_of
 from .execution import Execution
 from .level import Level
+from .meters import Meters
 from .restores import DEFAULT_HOST_GB_PER_S, Restore, Restores
 from .run import ActionRecord, Run
 from .workload import Trajectory, Turn, Workload
@@ -139,6 +141,7 @@ class _Simulation:
     gpus_used: Level = field(default_factory=Level)
     gpus_used_s: Seconds = 0.0
     restores: Restores = field(init=False)
+    meters: Meters = field(init=False)
     ends: dict[TaskId, Seconds] = field(default_factory=dict)
     aborted: int = 0
     first_at: Seconds = 0.0
@@ -147,9 +150,12 @@ class _Simulation:
 
     def run(self) -> Run:
         self.restores = Restores(self.workload.models, host_gb_per_s=self.host_gb_per_s)
+        self.meters = Meters(self.workload.quotas)
         self.first_at = min((t.start_s for t in self.workload.trajectories), default=0.0)
         for node in self.nodes:
             self._schedule(NodeJoined(at=min(self.first_at, 0.0), node=node))
+        for quota in self.workload.quotas:
+            self._schedule(QuotaDeclared(at=min(self.first_at, 0.0), quota=quota))
         for model in self.workload.models:
             self._schedule(ServiceDeclared(at=min(self.first_at, 0.0), service=model.service))
         for trajectory in self.workload.trajectories:
@@ -176,6 +182,7 @@ class _Simulation:
             gpus_used=self.gpus_used,
             gpus_used_s=self.gpus_used_s,
             restores=self.restores.count,
+            quotas=self.meters.figures(),
             ends={task: at - self.first_at for task, at in self.ends.items()},
             events=self.handled,
         )
@@ -241,6 +248,7 @@ class _Simulation:
             self.records[event.action.id] = ActionRecord(
                 id=event.action.id, kind=event.action.kind, submitted_at=now
             )
+            self.meters.wants(event.action, now)
         elif isinstance(event, EnvironmentOpened):
             self.by_environment[event.environment].opened_at = now
         elif isinstance(event, EnvironmentClosed):
@@ -265,11 +273,12 @@ class _Simulation:
 
     def _leave(self, execution: Execution, event: ActionExited, *, now: Seconds) -> None:
         used_s = execution.settle(now)
-        if execution.lease.instance is None:
+        self.meters.ends(execution.turn.action, now)
+        if execution.on_cores:
             self.used_s += used_s
             self.used.add(-execution.speed, now)
             self.held.add(-execution.lease.grant.cpu_milli / MILLI, now)
-        else:
+        elif execution.lease.instance is not None:
             self.gpus_used_s += used_s
             self.gpus_used.add(-execution.speed, now)
             self.gpus_held.add(-float(execution.units), now)
@@ -318,10 +327,11 @@ class _Simulation:
             waited_from = max(record.submitted_at, rollout.opening_since)
             record.overhead_s = max(rollout.opened_at - waited_from, 0.0)
         self.running[lease.action] = execution
-        if lease.instance is None:
+        self.meters.begins(turn.action, now)
+        if execution.on_cores:
             self.held.add(lease.grant.cpu_milli / MILLI, now)
             self.used.add(execution.speed, now)
-        else:
+        elif lease.instance is not None:
             began_at, ready_at = self.restores.spans[lease.instance]
             record.overhead_s = max(ready_at - max(record.submitted_at, began_at), 0.0)
             self.gpus_held.add(float(execution.units), now)
@@ -358,7 +368,8 @@ class _Simulation:
         )
 
     def _resolve(self, action: ActionId, outcome: Outcome, now: Seconds) -> None:
-        rollout, _ = self.by_action[action]
+        rollout, turn = self.by_action[action]
+        self.meters.gives_up(turn.action, now)
         record = self.records[action]
         record.ended_at = now
         record.outcome = outcome

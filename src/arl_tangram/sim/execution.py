@@ -13,6 +13,7 @@ class Execution:
         version: grows with every change of units, so that an exit foreseen before is void.
         units: what it runs on now.
         speed: one-unit seconds of work done in a second now, once every unit has started.
+        on_cores: whether it is the cluster's cores that do its work.
     """
 
     __slots__ = (
@@ -21,6 +22,7 @@ class Execution:
         "_startup_left_s",
         "_work_left_s",
         "lease",
+        "on_cores",
         "speed",
         "started_at",
         "turn",
@@ -35,6 +37,7 @@ class Execution:
         self.version = 0
         self.units = lease.grant.units or turn.units
         self.speed = turn.speedup.at(self.units)
+        self.on_cores = lease.environment is not None or lease.grant.cpu_milli > 0
         timeout_s = turn.action.timeout_s
         self._limit_at = None if timeout_s is None else now + timeout_s
         self._since = now

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 
 from ..core.model import Seconds
+from .meters import QuotaFigures
 from .run import Run
 
 Curve = tuple[tuple[float, float], ...]
@@ -34,6 +35,7 @@ class Measures:
         gpus_held_s: GPU-seconds of the instances that answered calls.
         restores: how many instances of services were restored.
         step_by_task_s: when the last trajectory of each task ended.
+        quotas: what was made of each quota, by name.
     """
 
     trajectories: int
@@ -58,6 +60,7 @@ class Measures:
     gpus_held_s: Seconds = 0.0
     restores: int = 0
     step_by_task_s: Mapping[str, Seconds] = field(default_factory=dict)
+    quotas: Mapping[str, QuotaFigures] = field(default_factory=dict)
 
 
 def measure(run: Run) -> Measures:
@@ -101,6 +104,7 @@ def measure(run: Run) -> Measures:
         gpus_held_s=run.gpus_held.integral,
         restores=run.restores,
         step_by_task_s=dict(sorted(run.ends.items())),
+        quotas=run.quotas,
     )
 
 

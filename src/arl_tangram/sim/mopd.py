@@ -9,9 +9,8 @@ from importlib.resources import files
 from random import Random
 
 from ..core.model import Action, ActionId, Seconds, TaskId, TrajectoryId
-from ..core.speedup import Amdahl
-from .models import served_model
-from .workload import ServedModel, Trajectory, Turn, Workload
+from .models import ModelParameters
+from .workload import Trajectory, Turn, Workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,13 +29,7 @@ class MopdParameters:
     tokens_sigma: float
     most_tokens: float
     tokens_per_s: float
-    teachers: int
-    weights_gb: float
-    degrees: tuple[int, ...]
-    speedup: Amdahl
-    slots: int
-    restore_fixed_s: Seconds
-    link_gb_per_s: float
+    teachers: ModelParameters
 
 
 def mopd_parameters() -> MopdParameters:
@@ -44,7 +37,7 @@ def mopd_parameters() -> MopdParameters:
     text = files("arl_tangram.workloads").joinpath("mopd.toml").read_text("utf-8")
     table = tomllib.loads(text)
     generate, popularity = table["generate"], table["popularity"]
-    tokens, teachers = table["tokens"], table["teachers"]
+    tokens = table["tokens"]
     return MopdParameters(
         task=TaskId(table["task"]),
         kind=table["kind"],
@@ -58,13 +51,7 @@ def mopd_parameters() -> MopdParameters:
         tokens_sigma=tokens["sigma"],
         most_tokens=tokens["most"],
         tokens_per_s=tokens["per_s"],
-        teachers=teachers["count"],
-        weights_gb=teachers["weights_gb"],
-        degrees=tuple(teachers["degrees"]),
-        speedup=Amdahl(serial=teachers["serial"]),
-        slots=teachers["slots"],
-        restore_fixed_s=teachers["restore_fixed_s"],
-        link_gb_per_s=teachers["link_gb_per_s"],
+        teachers=ModelParameters.of(table["teachers"]),
     )
 
 
@@ -82,7 +69,10 @@ def mopd(*, batch: int | None = None, seed: int = 0) -> Workload:
     return Workload(
         name="mopd",
         trajectories=tuple(_trajectory(f"t{i}", parameters, random) for i in range(size)),
-        models=tuple(_teacher(number, parameters) for number in range(parameters.teachers)),
+        models=tuple(
+            parameters.teachers.named(_name(number, parameters))
+            for number in range(parameters.teachers.count)
+        ),
     )
 
 
@@ -101,15 +91,15 @@ def _trajectory(name: str, parameters: MopdParameters, random: Random) -> Trajec
         think_s=think_s,
         action=action,
         work_s=min(tokens, parameters.most_tokens) / parameters.tokens_per_s,
-        speedup=parameters.speedup,
-        degrees=parameters.degrees,
+        speedup=parameters.teachers.speedup,
+        degrees=parameters.teachers.degrees,
     )
     return Trajectory(id=TrajectoryId(name), task=parameters.task, turns=(turn,))
 
 
 def _asked(at: Seconds, parameters: MopdParameters, random: Random) -> int:
     """The teacher that a call at this time goes to."""
-    count = parameters.teachers
+    count = parameters.teachers.count
     shares = [1.0 / rank**parameters.exponent for rank in range(1, count + 1)]
     (rank,) = random.choices(range(count), weights=shares)
     moved = int(at // parameters.every_s) * parameters.places
@@ -118,15 +108,3 @@ def _asked(at: Seconds, parameters: MopdParameters, random: Random) -> int:
 
 def _name(number: int, parameters: MopdParameters) -> str:
     return f"{parameters.task}-teacher-{number + 1}"
-
-
-def _teacher(number: int, parameters: MopdParameters) -> ServedModel:
-    return served_model(
-        _name(number, parameters),
-        degrees=parameters.degrees,
-        speedup=parameters.speedup,
-        weights_gb=parameters.weights_gb,
-        slots=parameters.slots,
-        fixed_s=parameters.restore_fixed_s,
-        link_gb_per_s=parameters.link_gb_per_s,
-    )

@@ -1,72 +1,89 @@
-"""Services as a static deployment has them: one instance each, of the best degree, for ever."""
+"""Services as a static deployment has them: few instances of each, of the best degree, for ever."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import accumulate
 
-from ..core.model import Degree, Node, Seconds
+from ..core.model import Node, Seconds
 from ..core.waits import steady_act
 from ..errors import ConfigError
 from .cluster import gpus_of
-from .workload import ServedModel, Workload
+from .workload import ServedModel, Workload, calls_of
 
 #: How long calls would pile up that come faster than they are answered.
 PILE_UP_S = 100.0
 
 
+Pinned = tuple[int, ...]
+"""The widths of a service's instances, all the same."""
+
+
 def with_pinned_services(
     workload: Workload, nodes: Sequence[Node], *, same: bool = False
 ) -> Workload:
-    """The same workload with an instance of each service pinned, as wide as there are devices for.
+    """The same workload with instances of each service pinned, as wide as there are devices for.
 
-    Widths are chosen with hindsight, from all calls of the step: devices go, one widening after
-    the other, to where each of them saves the calls most. With `same`, all have one width.
+    Widths, and how many instances of those services that may have several, are chosen with
+    hindsight, from all calls of the step: devices go, one step after the other, to where each of
+    them saves the calls most. With `same`, all have one width.
 
     Raises:
         ConfigError: there are fewer devices than services.
     """
     if not workload.models:
         return workload
-    widths = same_width(workload, nodes) if same else best_widths(workload, nodes)
+    pinned = same_width(workload, nodes) if same else best_widths(workload, nodes)
     models = tuple(
-        replace(model, service=replace(model.service, pinned=(widths[model.service.name],)))
+        replace(model, service=replace(model.service, pinned=pinned[model.service.name]))
         for model in workload.models
     )
     return replace(workload, models=models)
 
 
-def best_widths(workload: Workload, nodes: Sequence[Node]) -> dict[str, int]:
-    """The width of each service's one instance, by name. Raises `ConfigError` as above."""
+def best_widths(workload: Workload, nodes: Sequence[Node]) -> dict[str, Pinned]:
+    """The instances of each service, by name. Raises `ConfigError` as above."""
     services = {model.service.name: model for model in workload.models}
-    chosen = {name: model.service.degrees[0] for name, model in services.items()}
-    _check(nodes, [degree.gpus for degree in chosen.values()])
+    chosen: dict[str, Pinned] = {
+        name: (model.service.degrees[0].gpus,) for name, model in services.items()
+    }
+    _check(nodes, [width for widths in chosen.values() for width in widths])
     loads = _loads(workload)
     while True:
         steps = [
-            (_saved(services[name], loads[name], degree, wider), name, wider)
-            for name, degree in chosen.items()
-            for wider in services[name].service.degrees
-            if wider.gpus > degree.gpus
-            and _fit(nodes, [d.gpus for n, d in chosen.items() if n != name] + [wider.gpus])
+            (_saved(services[name], loads[name], widths, more), name, more)
+            for name, widths in chosen.items()
+            for more in _steps(services[name], widths)
+            if _fit(nodes, [w for n, have in chosen.items() if n != name for w in have] + [*more])
         ]
         if not steps:
-            return {name: degree.gpus for name, degree in chosen.items()}
-        _, name, wider = max(steps, key=lambda step: (step[0], step[1]))
-        chosen[name] = wider
+            return chosen
+        _, name, more = max(steps)
+        chosen[name] = more
 
 
-def same_width(workload: Workload, nodes: Sequence[Node]) -> dict[str, int]:
+def same_width(workload: Workload, nodes: Sequence[Node]) -> dict[str, Pinned]:
     """One width for all, the widest that fits. Raises `ConfigError` as above."""
-    least = {model.service.name: model.service.degrees[0].gpus for model in workload.models}
-    _check(nodes, list(least.values()))
+    least: dict[str, Pinned] = {
+        m.service.name: (m.service.degrees[0].gpus,) for m in workload.models
+    }
+    _check(nodes, [width for widths in least.values() for width in widths])
     supported = [{degree.gpus for degree in m.service.degrees} for m in workload.models]
     for width in sorted(set.intersection(*supported), reverse=True):
-        if _fit(nodes, [width] * len(least)):
-            return dict.fromkeys(least, width)
+        widths = {m.service.name: (width,) * m.static_instances for m in workload.models}
+        if _fit(nodes, [w for have in widths.values() for w in have]):
+            return widths
     return least
+
+
+def _steps(model: ServedModel, widths: Pinned) -> Iterator[Pinned]:
+    """What a service could have next: all its instances wider, or one more of them."""
+    for degree in model.service.degrees:
+        if degree.gpus > widths[0]:
+            yield (degree.gpus,) * len(widths)
+    if len(widths) < model.static_instances:
+        yield (*widths, widths[0])
 
 
 def _check(nodes: Sequence[Node], widths: Sequence[int]) -> None:
@@ -78,25 +95,28 @@ def _check(nodes: Sequence[Node], widths: Sequence[int]) -> None:
         )
 
 
-def _saved(model: ServedModel, load: tuple[float, Seconds], degree: Degree, wider: Degree) -> float:
+def _saved(model: ServedModel, load: tuple[float, Seconds], have: Pinned, more: Pinned) -> float:
     """What each further device saves the calls of a service in a second."""
     rate, work = load
+    speedups = {degree.gpus: degree.speedup for degree in model.service.degrees}
     before, after = (
-        steady_act(rate, work, [d.speedup] * model.service.slots, horizon_s=PILE_UP_S)
-        for d in (degree, wider)
+        steady_act(
+            rate,
+            work,
+            [speedups[width] for width in widths for _ in range(model.service.slots)],
+            horizon_s=PILE_UP_S,
+        )
+        for widths in (have, more)
     )
-    return rate * (before - after) / (wider.gpus - degree.gpus)
+    return rate * (before - after) / (sum(more) - sum(have))
 
 
 def _loads(workload: Workload) -> Mapping[str, tuple[float, Seconds]]:
     """Calls a second and work of each, by service, over the middle nine tenths of the calls."""
     calls: dict[str, list[tuple[Seconds, Seconds]]] = {m.service.name: [] for m in workload.models}
     for trajectory in workload.trajectories:
-        thinks = accumulate((turn.think_s for turn in trajectory.turns), initial=trajectory.start_s)
-        next(thinks)
-        for turn, at in zip(trajectory.turns, thinks, strict=True):
-            if turn.action.service is not None:
-                calls[turn.action.service].append((at, turn.work_s))
+        for service, at, work in calls_of(trajectory):
+            calls[service].append((at, work))
     times = sorted(at for rows in calls.values() for at, _ in rows)
     if not times:
         return dict.fromkeys(calls, (1e-06, 1.0))

@@ -67,8 +67,8 @@ def said_of(comparison: Comparison) -> str:
     )
     if STATIC in comparison.measures and scenario.gpus:
         said += (
-            " Under static every service has one instance for ever, as wide as there are GPUs for, "
-            "its width chosen with hindsight."
+            " Under static instances of services stay for ever, as wide as there are GPUs for, "
+            "their widths chosen with hindsight."
         )
     owned = comparison.measures.get(STATIC)
     if owned and any(measures.units_reserved_s for measures in owned):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ..core.model import ActionId, Outcome, Seconds, TaskId
 from .level import Level
+from .meters import QuotaFigures
 
 
 @dataclass(slots=True, kw_only=True)
@@ -46,6 +47,7 @@ class Run:
         gpus_used: devices that were at work; what a curve cannot use is not.
         gpus_used_s: the same over time.
         restores: how many instances were restored.
+        quotas: what was made of each quota.
         ends: when the last trajectory of each task ended, from the first arrival of all.
         events: how many events the kernel handled.
     """
@@ -63,5 +65,6 @@ class Run:
     gpus_used: Level
     gpus_used_s: Seconds
     restores: int
+    quotas: Mapping[str, QuotaFigures]
     ends: Mapping[TaskId, Seconds]
     events: int

@@ -6,9 +6,11 @@ A line holds, with the defaults in brackets:
 - `kind` ["default"]: the label under which durations are learned;
 - `start_s` [0]: when the trajectory arrives, read from its first action only;
 - `think_s` [0]: model time before the action;
-- `resource` ["cpu"]: `cpu`, or `gpu:SERVICE` for a call to a service;
+- `resource` ["cpu"]: `cpu`, `gpu:SERVICE` for a call to a service, or `api:NAME` for a call to an API;
 - `units` [1]: `[min, max]`, a list of allowed amounts, or one number; of a call, the degrees of its
-  service, each 1, 2, 4 or 8, a pair being just these two;
+  service, each 1, 2, 4 or 8, a pair being just these two; of a call to an API, the tokens it takes;
+- `quota` [no limit], of a call to an API: what that allows to all together, an object of `rate_per_s`,
+  `burst` and `concurrency`, each optional;
 - `weights_gb` [60], of a call: what its service takes on its devices and on hosts, and a restore
   moves;
 - `work_s`: duration on one unit;
@@ -24,19 +26,22 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..core.model import (
+    API,
     CPU,
     MEMORY,
     MILLI,
     Action,
     ActionId,
+    Bundle,
     Elastic,
     Environment,
     EnvironmentId,
+    Quota,
     TaskId,
     TrajectoryId,
 )
@@ -60,8 +65,10 @@ FIELDS = (
     "timeout_s",
     "environment_mib",
     "weights_gb",
+    "quota",
 )
 CALL = "gpu:"
+LIMITS = ("rate_per_s", "burst", "concurrency")
 DEFAULT_WEIGHTS_GB = 60.0
 CURVES = ("roofline", "amdahl", "power", "table")
 MOST_UNITS = 4096  # a wider range is surely a slip, and would be spelled out in memory
@@ -79,6 +86,7 @@ def read_trace(lines: Iterable[str], *, name: str) -> Workload:
     """
     rows: dict[tuple[str, str], _Rows] = {}
     models: dict[str, ServedModel] = {}
+    quotas: dict[str, Quota] = {}
     for number, text in enumerate(lines, start=1):
         if not text.strip():
             continue
@@ -86,7 +94,9 @@ def read_trace(lines: Iterable[str], *, name: str) -> Workload:
             line = _parse(text)
             rows.setdefault((line.task, line.trajectory), _Rows(line)).add(line)
             if line.model is not None:
-                _check_same(models.setdefault(line.model.service.name, line.model), line.model)
+                _check_model(models.setdefault(line.model.service.name, line.model), line.model)
+            if line.quota is not None:
+                _check_quota(quotas.setdefault(line.quota.name, line.quota), line.quota)
         except (TypeError, ValueError) as error:
             raise ConfigError(f"{name}, line {number}: {error}") from None
     if not rows:
@@ -95,22 +105,8 @@ def read_trace(lines: Iterable[str], *, name: str) -> Workload:
         name=name,
         trajectories=tuple(each.trajectory() for each in rows.values()),
         models=tuple(models.values()),
+        quotas=tuple(quotas.values()),
     )
-
-
-def write_trace(workload: Workload) -> Iterator[str]:
-    """The lines (with their line ends) that `read_trace` turns into this workload again.
-
-    Raises:
-        ValueError: an action allows two amounts that are no neighbours, which no line can say.
-    """
-    weights = {model.service.name: model.gigabytes for model in workload.models}
-    for trajectory in workload.trajectories:
-        for seq, turn in enumerate(trajectory.turns):
-            line = _line_of(trajectory, seq, turn)
-            if turn.action.service is not None:
-                line["weights_gb"] = weights[turn.action.service]
-            yield json.dumps(line) + "\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +118,7 @@ class _Line:
     turn: Turn
     environment_mib: int | None
     model: ServedModel | None
+    quota: Quota | None
 
 
 @dataclass(slots=True)
@@ -182,10 +179,16 @@ def _parse(text: str) -> _Line:
             raise ValueError(f"{key!r} is not a field{_nearest(key, FIELDS)}")
     resource = _text(row, "resource", default=CPU)
     service = resource.removeprefix(CALL) if resource.startswith(CALL) else None
-    if resource != CPU and not service:
-        raise ValueError(f"resource={resource!r}: give 'cpu' or 'gpu:SERVICE'")
+    api = resource.removeprefix(API) if resource.startswith(API) else None
+    if resource != CPU and not service and not api:
+        raise ValueError(f"resource={resource!r}: give 'cpu', 'gpu:SERVICE' or 'api:NAME'")
     speedup = _speedup(row["speedup"]) if row.get("speedup") is not None else None
     units = _units(row.get("units", 1), pair_is_range=service is None)
+    if api and (speedup is not None or len(units) > 1):
+        raise ValueError(
+            f"resource={resource!r}: a call to an API takes one number of tokens as its units, and "
+            f"no speedup"
+        )
     resizable = row.get("resizable", True)
     if not isinstance(resizable, bool):
         raise TypeError(f"resizable={resizable!r}: give true or false")
@@ -196,7 +199,7 @@ def _parse(text: str) -> _Line:
         task=TaskId(task),
         trajectory=TrajectoryId(trajectory),
         kind=_text(row, "kind", default="default"),
-        needs={} if elastic or service else {CPU: units[0] * MILLI},
+        needs=_needs(resource, units[0]) if not elastic else {},
         elastic=Elastic(units=units, speedup=speedup, resizable=resizable) if elastic else None,
         service=service,
         timeout_s=_seconds(row, "timeout_s", default=None),
@@ -206,7 +209,7 @@ def _parse(text: str) -> _Line:
         action=action,
         work_s=_required_seconds(row, "work_s"),
         speedup=speedup or RIGID,
-        units=units[0],
+        units=1 if api else units[0],
         degrees=units if service else (),
     )
     return _Line(
@@ -217,15 +220,42 @@ def _parse(text: str) -> _Line:
         turn=turn,
         environment_mib=_whole(row, "environment_mib"),
         model=_model(row, service, units, speedup or RIGID) if service else None,
+        quota=_quota(row, api) if api else None,
     )
 
 
-def _check_same(known: ServedModel, model: ServedModel) -> None:
-    if known != model:
+def _needs(resource: str, units: int) -> Bundle:
+    if resource.startswith(CALL):
+        return {}
+    return {CPU: units * MILLI} if resource == CPU else {resource: units}
+
+
+def _check_model(known: ServedModel, now: ServedModel) -> None:
+    if known != now:
         raise ValueError(
-            f"resource='gpu:{model.service.name}': units, speedup and weights_gb differ from those "
+            f"resource='gpu:{now.service.name}': units, speedup and weights_gb differ from those "
             f"of an earlier line; a service has one set of them"
         )
+
+
+def _check_quota(known: Quota, now: Quota) -> None:
+    if known != now:
+        raise ValueError(
+            f"resource='{now.resource}': quota differs from that of an earlier line; an API has "
+            f"one set of limits"
+        )
+
+
+def _quota(row: Mapping[str, Any], api: str) -> Quota:
+    limits = row.get("quota") or {}
+    if not isinstance(limits, dict) or not limits.keys() <= set(LIMITS):
+        raise ValueError(f"quota={limits!r}: give an object of {', '.join(LIMITS)}")
+    return Quota(
+        name=api,
+        rate_per_s=_seconds(limits, "rate_per_s", default=None),
+        burst=_whole(limits, "burst") or 1,
+        concurrency=_whole(limits, "concurrency"),
+    )
 
 
 def _model(
@@ -318,55 +348,3 @@ def _text(row: Mapping[str, Any], key: str, *, default: str | None = None) -> st
 def _nearest(key: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(key, list(known), n=1)
     return f"; did you mean {near[0]!r}?" if near else f"; the fields are {', '.join(known)}"
-
-
-def _line_of(trajectory: Trajectory, seq: int, turn: Turn) -> dict[str, Any]:
-    action = turn.action
-    line: dict[str, Any] = {
-        "task": str(trajectory.task),
-        "trajectory": str(trajectory.id),
-        "seq": seq,
-        "kind": action.kind,
-    }
-    if seq == 0:
-        line["start_s"] = trajectory.start_s
-    resource = CPU if action.service is None else f"{CALL}{action.service}"
-    line |= {"think_s": turn.think_s, "resource": resource, "units": _units_of(turn)}
-    line["work_s"] = turn.work_s
-    if turn.speedup != RIGID or action.elastic is not None:
-        line["speedup"] = _curve_of(turn.speedup)
-    if action.elastic is not None:
-        line["resizable"] = action.elastic.resizable
-    if action.timeout_s is not None:
-        line["timeout_s"] = action.timeout_s
-    if trajectory.environment is not None:
-        line["environment_mib"] = trajectory.environment.needs.get(MEMORY, 0)
-    return line
-
-
-def _units_of(turn: Turn) -> int | list[int]:
-    units = turn.allowed_units()
-    if turn.degrees:
-        return list(units)
-    if len(units) == 1:
-        return units[0]
-    if units == tuple(range(units[0], units[-1] + 1)):
-        return [units[0], units[-1]]
-    if len(units) == 2:
-        raise ValueError(f"units={units!r} of {turn.action.id}: a trace reads a pair as a range")
-    return list(units)
-
-
-def _curve_of(speedup: Speedup) -> dict[str, Any]:
-    match speedup:
-        case Roofline(cap=cap):
-            curve: dict[str, Any] = {"roofline": cap}
-        case Amdahl(serial=serial):
-            curve = {"amdahl": serial}
-        case PowerLaw(p=p):
-            curve = {"power": p}
-        case Table(points=points):
-            curve = {"table": {str(units): speed for units, speed in points}}
-    if speedup.startup_s:
-        curve["startup_s"] = speedup.startup_s
-    return curve

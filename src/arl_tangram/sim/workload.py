@@ -13,6 +13,7 @@ from ..core.model import (
     ActionId,
     Environment,
     EnvironmentId,
+    Quota,
     Seconds,
     Service,
     TaskId,
@@ -70,21 +71,24 @@ class ServedModel:
         fixed_s: the part of a restore that takes as long whatever is moved.
         gigabytes: what is moved from the host to the devices.
         link_gb_per_s: how fast it goes to one device.
+        static_instances: how many instances a static deployment has at most.
     """
 
     service: Service
     fixed_s: Seconds = 0.0
     gigabytes: float = 0.0
     link_gb_per_s: float = 25.0
+    static_instances: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """A step: the trajectories of one batch, and the services they call."""
+    """A step: the trajectories of one batch, the services they call and the quotas they keep to."""
 
     name: str
     trajectories: tuple[Trajectory, ...]
     models: tuple[ServedModel, ...] = ()
+    quotas: tuple[Quota, ...] = ()
 
     def turns(self) -> Iterator[Turn]:
         """Every turn of every trajectory, one trajectory after the other."""
@@ -96,15 +100,28 @@ class Workload:
         return {turn.action.id: turn.work_s for turn in self.turns()}
 
 
+def calls_of(trajectory: Trajectory) -> Iterator[tuple[str, Seconds, Seconds]]:
+    """The calls to services of a trajectory that never waits: which, when, and how much work."""
+    at = trajectory.start_s
+    for turn in trajectory.turns:
+        at += turn.think_s
+        if turn.action.service is not None:
+            yield turn.action.service, at, turn.work_s
+        at += turn.work_s / max(turn.speedup.at(units) for units in turn.allowed_units())
+
+
 def together(workloads: Sequence[Workload]) -> Workload:
     """Several workloads as one step, on the same resources.
 
     Raises:
-        ValueError: two of them have a service of the same name, or an action of the same id.
+        ValueError: two of them have a service of the same name, a quota of the same name that is
+            not the same, or an action of the same id.
     """
     names = Counter(model.service.name for workload in workloads for model in workload.models)
     ids = Counter(str(turn.action.id) for workload in workloads for turn in workload.turns())
-    for what, found in (("service", names), ("action", ids)):
+    quotas = tuple(dict.fromkeys(quota for workload in workloads for quota in workload.quotas))
+    limits = Counter(quota.name for quota in quotas)
+    for what, found in (("service", names), ("quota", limits), ("action", ids)):
         for name, times in found.most_common(1):
             if times > 1:
                 raise ValueError(f"{what} {name!r} is in two of the workloads")
@@ -112,6 +129,7 @@ def together(workloads: Sequence[Workload]) -> Workload:
         name="+".join(workload.name for workload in workloads),
         trajectories=tuple(t for workload in workloads for t in workload.trajectories),
         models=tuple(model for workload in workloads for model in workload.models),
+        quotas=quotas,
     )
 
 

@@ -59,6 +59,7 @@ from ..core.model import (
 )
 from ..core.phases import Phase
 from .instance_ledger import InstanceLedger
+from .quota_ledger import QuotaLedger
 
 
 @dataclass(slots=True, eq=False)
@@ -95,6 +96,7 @@ class Ledger:
     reasons: dict[ActionId, str] = field(default_factory=dict)
     wake_at: Seconds | None = None
     instances: InstanceLedger = field(default_factory=InstanceLedger)
+    quotas: QuotaLedger = field(default_factory=QuotaLedger)
 
     def follow(self, event: Event, commands: Sequence[Command]) -> None:
         """Take in one event and what the kernel made of it, in order."""
@@ -159,7 +161,11 @@ class Ledger:
                 self.instances.evicted(instance)
             case InstanceFailed(instance=instance):
                 self.instances.failed(instance)
-            case CancelRequested() | QuotaDeclared() | QuotaThrottled() | Woke():
+            case QuotaDeclared(quota=quota):
+                self.quotas.declared(quota)
+            case QuotaThrottled(quota=name, retry_after_s=retry_after_s):
+                self.quotas.throttled(name, event.at + retry_after_s)
+            case CancelRequested() | Woke():
                 pass
             case _:
                 assert_never(event)
@@ -186,6 +192,7 @@ class Ledger:
     def _release(self, action: ActionId) -> None:
         del self.leases[action]
         self.instances.left(action)
+        self.quotas.ended(self.actions[action], self.now)
         self.stopped.discard(action)
 
     # -- orders ------------------------------------------------------------------------------
@@ -246,6 +253,7 @@ class Ledger:
             assert place.node == lease.node, f"on another node than its environment: {lease}"
         self._hold(action, lease)
         self.instances.call(action, lease)
+        self.quotas.started(action, self.now)
 
     def _resize(self, lease: Lease) -> None:
         action, before = self.actions[lease.action], self.leases[lease.action]
