@@ -16,6 +16,9 @@ NAMES = {
     "resizing_share": "events that resize",
     "step_over_bound": "step / bound",
     "wall_s": "time to simulate",
+    "added_p50_s": "added",
+    "direct_p50_s": "direct p50",
+    "gib_per_s": "bandwidth",
 }
 WIDTH = 30
 COLUMN = 22
@@ -86,6 +89,8 @@ def shown(figure: str, value: float) -> str:
     """A figure with its unit, three digits of it."""
     if figure == "rate_per_s":
         return f"{value:,.0f}/s"
+    if figure == "gib_per_s":
+        return f"{value:.3g} GiB/s"
     if figure.endswith("_share"):
         return f"{value:.0%}"
     if figure.endswith("_s"):

@@ -135,6 +135,32 @@ ROWS = (
         ),
     ),
     Row(
+        name="call",
+        title="A call to a service beside the same request to the same server over HTTP, in turns",
+        figures=("added_p50_s", "p50_s", "direct_p50_s"),
+        entrants=(Entrant(name=OURS, module="calls", measure="overhead"),),
+        goals=(Goal(text="adds at most 1 ms", figure="added_p50_s", at_most=0.001),),
+        about="Both keep their connection, and send and read JSON; the server answers at once.",
+    ),
+    Row(
+        name="restore",
+        title="256 MiB of a PyTorch service back from host memory to a device",
+        figures=("gib_per_s",),
+        entrants=(
+            Entrant(name=OURS, module="restores", measure="restore"),
+            Entrant(name="a plain copy", module="restores", measure="copy"),
+        ),
+        goals=(
+            Goal(
+                text="at least 0.8 x the bandwidth of a plain copy",
+                beside="a plain copy",
+                figure="gib_per_s",
+                at_least=0.8,
+            ),
+        ),
+        about="Without a GPU, host memory stands in for it, and the plain copy is to new memory as well.",
+    ),
+    Row(
         name="environment",
         title="Open and close an environment with namespaces",
         figures=("p50_s",),

@@ -59,3 +59,26 @@ def test_rounds_that_would_begin_too_late_are_left_out_and_that_is_said(tmp_path
 
     assert "not measured\n" in done.stdout
     assert "The time was over before all rounds were run" in done.stdout
+
+
+@pytest.mark.slow
+def test_a_call_is_measured_beside_the_same_request_by_hand(tmp_path: Path) -> None:
+    file = tmp_path / "bench.json"
+
+    bench("--only", "call", *QUICK, "--json", str(file))
+
+    figures = json.loads(file.read_text())["rows"]["call"]["entrants"]["arl-tangram"]["median"]
+    assert 0 < min(figures["p50_s"], figures["direct_p50_s"])
+    assert abs(figures["added_p50_s"]) < figures["p50_s"] + figures["direct_p50_s"]
+
+
+@pytest.mark.slow
+def test_a_restore_is_measured_beside_a_plain_copy(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="needs torch")
+    file = tmp_path / "bench.json"
+
+    bench("--only", "restore", *QUICK, "--json", str(file))
+
+    entrants = json.loads(file.read_text())["rows"]["restore"]["entrants"]
+    assert ["arl-tangram", "a plain copy"] == list(entrants)
+    assert all(entrant["median"]["gib_per_s"] > 0 for entrant in entrants.values())

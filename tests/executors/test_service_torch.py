@@ -82,6 +82,21 @@ def test_a_copy_shares_what_the_module_shares_and_nothing_with_the_module(tmp_pa
     assert [] == list(tmp_path.iterdir())
 
 
+def test_weights_of_any_kind_arrive_as_they_are(tmp_path) -> None:
+    module = torch.nn.Module()
+    module.register_buffer("brief", torch.arange(33).to(torch.bfloat16))
+    module.register_buffer("turned", torch.arange(12.0).reshape(3, 4).T)
+    module.register_buffer("nothing", torch.zeros(0, 3))
+    module.register_buffer("single", torch.tensor(7))
+
+    made = HostPlace(torch, tmp_path).copy(module, "i1")
+
+    for name, tensor in module.named_buffers():
+        assert torch.equal(tensor, dict(made.named_buffers())[name]), name
+    made.single.add_(1)
+    assert 7 == module.single.item()
+
+
 @pytest.mark.slow
 def test_modules_take_turns_on_devices_and_answer_the_same_every_time() -> None:
     async def main() -> None:

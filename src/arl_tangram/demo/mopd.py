@@ -57,7 +57,7 @@ def mopd(trajectories: int | None, seed: int, say: Say) -> Scene:
     serving.need(NAME, {"torch": "torch"})
     count = trajectories or TRAJECTORIES
     rollouts = deal(count, seed)
-    hosting = hosting_of(mopd_parameters().teachers)
+    hosting = hosting_of(mopd_parameters().teachers.count)
     teachers, own = len(hosting.services), hosting.devices_under(STATIC)
     machine = asyncio.run(serving.describe(hosting))
     shared = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import ctypes
 import os
 from pathlib import Path
 from typing import Any, Protocol
@@ -73,21 +74,34 @@ class HostPlace:
         found = {id(t): t for t in _tensors(module)}
         sizes = {key: t.numel() * t.element_size() for key, t in found.items()}
         total = sum(-(-size // _ALIGNED) * _ALIGNED for size in sizes.values()) or _ALIGNED
+        starts: dict[int, int] = {}
         path = self._folder / instance
-        with path.open("wb") as file:
-            os.posix_fallocate(file.fileno(), 0, total)
+        # Written, the pages are new and filled at once; memory that is only mapped is zeroed before.
+        with path.open("wb", buffering=0) as file:
+            at = 0
+            for key, tensor in found.items():
+                starts[key] = at
+                _write(file.fileno(), tensor.data.contiguous(), at)
+                at += -(-sizes[key] // _ALIGNED) * _ALIGNED
+            file.truncate(total)
         memory = torch.from_file(str(path), shared=True, size=total, dtype=torch.uint8)
         memo: dict[int, Any] = {}
-        start = 0
         for key, tensor in found.items():
-            piece = memory[start : start + sizes[key]].view(tensor.dtype).view(tensor.shape)
-            piece.copy_(tensor.data)
-            memo[key] = _like(torch, tensor, piece)
-            start += -(-sizes[key] // _ALIGNED) * _ALIGNED
+            piece = memory[starts[key] : starts[key] + sizes[key]]
+            memo[key] = _like(torch, tensor, piece.view(tensor.dtype).view(tensor.shape))
         return copy.deepcopy(module, memo)
 
     def clear(self, instance: str) -> None:
         (self._folder / instance).unlink(missing_ok=True)
+
+
+def _write(file: int, tensor: Any, at: int) -> None:
+    """Put the bytes of a tensor in host memory into a file."""
+    size = tensor.numel() * tensor.element_size()
+    content = memoryview((ctypes.c_char * size).from_address(tensor.data_ptr())) if size else b""
+    done = 0
+    while done < size:
+        done += os.pwrite(file, content[done:], at + done)
 
 
 def _tensors(module: Any) -> list[Any]:
