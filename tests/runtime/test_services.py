@@ -17,8 +17,9 @@ import pytest
 
 import arl_tangram as at
 from arl_tangram import blocking
+from arl_tangram.core import serving
 from arl_tangram.core.commands import EvictService, RestoreService
-from arl_tangram.core.events import InstanceFailed, ServiceRestored
+from arl_tangram.core.events import ActionSubmitted, InstanceFailed, ServiceRestored
 from arl_tangram.runtime.journal import Journal
 from arl_tangram.runtime.observers import Observer
 
@@ -40,6 +41,7 @@ class Watch(Observer):
         self.failed = asyncio.Event()
         self.events: list[Any] = []
         self.commands: list[Any] = []
+        self.calls: list[asyncio.Future[Any]] = []
 
     def happened(self, event: Any, commands: Any) -> None:
         self.events.append(event)
@@ -243,6 +245,110 @@ def test_a_service_that_breaks_on_its_way_is_ended_and_the_next_one_is_served(na
     assert re.search(says, watch.reasons[0])
 
 
+def test_a_repeated_id_never_asks_twice() -> None:
+    async def body(tangram: at.Tangram) -> None:
+        tangram.service("a", slots=2, **MODEL)
+        request = {"prompt": "abc", "sleep_s": 0.1}
+        both = await asyncio.gather(*(tangram.call("a", request, id="one") for _ in range(2)))
+        later = await tangram.call("a", dict(request), id="one")
+        assert both[0] == both[1] == later
+        assert 1 == sum(isinstance(event, ActionSubmitted) for event in watch.events)
+        request["prompt"] = "changed"
+        with pytest.raises(at.InvalidAction, match="another request has this id"):
+            await tangram.call("a", request, id="one")
+        assert at.Outcome.SUCCEEDED is (await tangram.call("a", request, id="two")).outcome
+
+    watch = Watch()
+    run(body, observers=[watch])
+
+
+def test_a_service_that_keeps_crashing_is_quarantined_and_says_why(monkeypatch) -> None:
+    monkeypatch.setattr(serving, "RETRY_S", 0.02)
+    watch = Watch()
+
+    async def body(tangram: at.Tangram) -> None:
+        tangram.service("bad", **fault("dies-at-start"))
+        tangram.service("good", **MODEL)
+        waiting = await tangram.call("bad", {"prompt": "abc"})
+        refused = await tangram.call("bad", {"prompt": "abc"})
+        for answer in (waiting, refused):
+            assert at.Outcome.LOST is answer.outcome
+            assert "service bad is in quarantine: its instances failed 5 times" in answer.reason
+            assert "no such model: teacher-9" in answer.reason
+        assert refused.timing.act_s < 1
+        (await tangram.call("good", {"prompt": "abc"})).check()
+
+    run(body, observers=[watch])
+    assert 5 == len(watch.reasons)
+
+
+@pytest.mark.parametrize(
+    "state", ["starting", "waking", "making way", "resting", "short of tokens"]
+)
+def test_a_call_can_be_cancelled_whatever_it_waits_for(state) -> None:
+    watch = Watch()
+
+    async def body(tangram: at.Tangram) -> None:
+        tangram.service("a", **fault("hangs-on-wake", wake_timeout=2))
+        tangram.service("b", **MODEL)
+        tangram.quota("key", concurrency=1)
+        await BEFORE[state](tangram, watch)
+        quota = "key" if state == "short of tokens" else None
+        call = asyncio.ensure_future(tangram.call("a", {"prompt": "abc"}, quota=quota))
+        await asyncio.sleep(0.05)
+        assert not call.done()
+        call.cancel()
+        await asyncio.wait([call], timeout=1)
+        assert call.cancelled()
+        answer = await tangram.call("b", {"prompt": "abc"})
+        assert at.Outcome.SUCCEEDED is answer.outcome
+
+    run(body, observers=[watch])
+
+
+async def asleep(tangram: at.Tangram, watch: Watch) -> None:
+    """`a` has a copy, and `b` has the device."""
+    for name in ("a", "b"):
+        (await tangram.call(name, {"prompt": "abc"})).check()
+
+
+async def resting(tangram: at.Tangram, watch: Watch) -> None:
+    """`a` has just failed."""
+    await asleep(tangram, watch)
+    call = asyncio.ensure_future(tangram.call("a", {"prompt": "abc"}))
+    await watch.failed.wait()
+    call.cancel()
+    await asyncio.wait([call])
+
+
+async def making_way(tangram: at.Tangram, watch: Watch) -> None:
+    """`b` has the device, and is busy."""
+    (await tangram.call("b", {"prompt": "abc"})).check()
+    busy = tangram.call("b", {"prompt": "abc", "sleep_s": 0.5})
+    watch.calls.append(asyncio.ensure_future(busy))
+    await asyncio.sleep(0.05)
+
+
+async def short_of_tokens(tangram: at.Tangram, watch: Watch) -> None:
+    """Somebody else has the only token."""
+    holder = tangram.call("b", {"prompt": "abc", "sleep_s": 0.5}, quota="key")
+    watch.calls.append(asyncio.ensure_future(holder))
+    await asyncio.sleep(0.05)
+
+
+async def nothing(tangram: at.Tangram, watch: Watch) -> None:
+    """Nothing has happened yet."""
+
+
+BEFORE = {
+    "starting": nothing,
+    "waking": asleep,
+    "making way": making_way,
+    "resting": resting,
+    "short of tokens": short_of_tokens,
+}
+
+
 def test_a_service_that_frees_its_memory_late_is_waited_for() -> None:
     watch = Watch()
 
@@ -322,6 +428,17 @@ def test_a_reply_of_a_gigabyte_is_cut_off_and_is_a_failure() -> None:
 
     run(body)
     assert psutil.Process().memory_info().rss - before < 100 << 20
+
+
+def test_a_program_that_prints_without_end_is_cut_off_and_is_a_failure() -> None:
+    async def body(tangram: at.Tangram) -> None:
+        tangram.service("a", driver="command", call=["yes"], reply_limit="1MiB")
+        answer = await tangram.call("a", "abc", timeout=60)
+        assert at.Outcome.FAILED is answer.outcome
+        assert "longer than 1,048,576 bytes; raise reply_limit" in answer.reason
+        assert answer.timing.run_s < 30
+
+    run(body)
 
 
 def test_a_reply_that_is_no_json_is_a_failure() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Unpack
@@ -28,6 +29,7 @@ from .driver import Driver
 from .fetch import Fetcher, backoff
 from .intake import Intake
 from .quotas import Rate, quota_of, tokens_of
+from .repeats import Repeats
 from .service_options import ServiceOptions, deployment_of, read_services
 from .services import Services
 from .units import Duration
@@ -42,6 +44,7 @@ class Outside:
         self._devices: Devices | None = None
         self._services: Services | None = None
         self._served: dict[str, Service] = {}
+        self._answers: Repeats[Any] = Repeats()
 
     @property
     def _ready(self) -> Intake:
@@ -124,7 +127,7 @@ class Outside:
         sent = Request(url=request) if isinstance(request, str) else request
         if self._fetch is None:
             self._fetch = Fetcher(intake.driver)
-        if id is not None and (known := self._fetch.known(id, sent)) is not None:
+        if id is not None and (known := self._fetch.repeats.known(id, sent)) is not None:
             return await known
         action = Action(
             id=ActionId(intake.names.next("a")) if id is None else intake.names.choose(id),
@@ -172,6 +175,7 @@ class Outside:
         trajectory: str = "default",
         priority: int = 0,
         attempts: int = 3,
+        id: str | None = None,  # noqa: A002  # what it is called everywhere
     ) -> Answer[Any]:
         """Ask a service; an instance is brought up for it if that is worth it.
 
@@ -186,9 +190,10 @@ class Outside:
             trajectory: the rollout it belongs to.
             priority: higher goes first.
             attempts: how often it is tried when the service is to blame.
+            id: a name of the caller's own; the same id again never asks anything again.
 
         Raises:
-            InvalidAction: no service has this name.
+            InvalidAction: no service has this name, or another request had this id.
         """
         intake = self._ready
         services = self._services
@@ -196,8 +201,11 @@ class Outside:
             known = ", ".join(sorted(self._served)) or "none"
             raise InvalidAction(f"service {name!r} is not declared; there are: {known}")
         limit_s = None if timeout is None else units.seconds(timeout, "timeout")
+        asked = (name, request)
+        if id is not None and (repeated := self._answers.known(id, asked)) is not None:
+            return await repeated
         action = Action(
-            id=ActionId(intake.names.next("a")),
+            id=ActionId(intake.names.next("a")) if id is None else intake.names.choose(id),
             task=TaskId(task),
             trajectory=TrajectoryId(trajectory),
             kind=name if kind is None else kind,
@@ -214,7 +222,10 @@ class Outside:
                 await asyncio.sleep(backoff(lease.attempt))  # it may be in trouble only for now
             return reply
 
-        return await CallWork(action, attempt, driver=intake.driver).result()
+        work = CallWork(action, attempt, driver=intake.driver)
+        if id is not None:
+            self._answers.keep(copy.deepcopy(asked), work)  # the caller may change it later
+        return await work.result()
 
     def _offer(self, devices: Devices | None, driver: Driver, clock: Clock) -> None:
         """Be able to serve on these devices."""
