@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import tempfile
 import time
 
 import psutil
@@ -82,11 +83,14 @@ def test_a_program_that_is_not_there_says_so() -> None:
     asyncio.run(main())
 
 
-def test_input_is_read_and_output_is_bounded() -> None:
+def test_input_is_read_and_what_prints_too_much_is_killed() -> None:
     async def main() -> None:
-        child = await Child.start(["cat"], variables={}, stdin=b"x" * 100_000, keep_bytes=10)
+        child = await Child.start(["cat"], variables={}, stdin=b"x" * 100_000, keep_bytes=100_000)
         assert 0 == await child.ended()
-        assert (b"x" * 10, True) == (bytes(child.out), child.cut)
+        assert (b"x" * 100_000, False) == (bytes(child.out), child.cut)
+        child = await Child.start(["yes"], variables={}, keep_bytes=10)
+        assert 128 + 9 == await child.ended()
+        assert (b"y\n" * 5, True) == (bytes(child.out), child.cut)
 
     asyncio.run(main())
 
@@ -127,6 +131,14 @@ def test_a_stand_in_counts_the_memory_that_is_held_in_its_folder() -> None:
     finally:
         devices.close()
     assert not devices.folder.exists()
+
+
+def test_stand_ins_that_memory_has_no_room_for_are_files_elsewhere(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    devices = HostDevices(1, 1 << 30)  # a pebibyte
+    devices.close()
+
+    assert tmp_path == devices.folder.parent
 
 
 def test_the_stand_ins_of_a_process_that_is_gone_are_swept() -> None:

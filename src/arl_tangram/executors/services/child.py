@@ -54,7 +54,8 @@ class Child:
             program: it, and its arguments.
             variables: environment variables, on top of this process's.
             stdin: what it can read; nothing otherwise.
-            keep_bytes: how much of its standard output is kept.
+            keep_bytes: how much of its standard output is kept; what prints more than it may is
+                killed. 0 keeps none, and lets it print.
             grace_s: how long it may take to end when it is asked to.
         """
         here, there = os.pipe()
@@ -118,10 +119,13 @@ class Child:
 
     async def kill(self) -> None:
         """Kill it and all it started, and wait; idempotent."""
+        self._strike()
+        await self.stop()
+
+    def _strike(self) -> None:
         if self._lifeline >= 0:
             with contextlib.suppress(OSError):
                 os.write(self._lifeline, b"k")
-        await self.stop()
 
     def _let_go(self) -> None:
         lifeline, self._lifeline = self._lifeline, -1
@@ -144,6 +148,8 @@ class Child:
             if keep and self._keep:
                 room = self._keep - len(self.out)
                 self.out += chunk[:room]
-                self.cut = self.cut or len(chunk) > room
+                if len(chunk) > room and not self.cut:
+                    self.cut = True
+                    self._strike()
             self._tail += chunk
             del self._tail[:-_TAIL_BYTES]

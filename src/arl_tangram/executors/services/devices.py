@@ -50,7 +50,8 @@ class HostDevices:
     """Stand-ins: each device is a bounded amount of host memory, as files in a folder in memory.
 
     A process puts what would be in device memory into files in the folders it is given, so that
-    anybody can see what is held. For machines without GPUs; nothing is faster for it.
+    anybody can see what is held. For machines without GPUs; nothing is faster for it. Where there is
+    no room for that, the files are where others are.
     """
 
     def __init__(self, count: int, mib: int) -> None:
@@ -58,12 +59,14 @@ class HostDevices:
         self.mib = mib
         self.model = "host memory"
         parent = Path("/dev/shm")  # noqa: S108  # memory, as devices have
-        if not os.access(parent, os.W_OK):
+        # A container often has 64 MiB there, and files on a disk are cached in memory, too.
+        if not os.access(parent, os.W_OK) or shutil.disk_usage(parent).free < count * mib * MIB:
             parent = Path(tempfile.gettempdir())
         prefix = "arl-tangram-devices-"
-        for old in parent.glob(f"{prefix}*"):
-            if is_stray(old.name.removeprefix(prefix)):
-                shutil.rmtree(old, ignore_errors=True)
+        for place in {Path("/dev/shm"), Path(tempfile.gettempdir())}:  # noqa: S108
+            for old in place.glob(f"{prefix}*"):
+                if is_stray(old.name.removeprefix(prefix)):
+                    shutil.rmtree(old, ignore_errors=True)
         self.folder = parent / f"{prefix}{new_name()}"
         self.folder.mkdir(mode=0o700)
         for device in range(count):

@@ -70,6 +70,7 @@ def _signal_group(pid: int, number: int) -> None:
 def _end_all(pid: int) -> int:
     """Kill whatever is left, sessions of its own included; the status of the program itself."""
     status = 0
+    _signal_group(pid, signal.SIGKILL)  # also where the system does not tell who our children are
     while True:
         for child in _children():
             try:
