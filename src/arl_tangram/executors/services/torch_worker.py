@@ -31,6 +31,8 @@ class Worker:
         self.places: list[Place] = places(self.torch)
         for place in self.places[:1]:
             place.prepare(self.module)
+        gc.collect()
+        gc.freeze()  # what is here now stays: it need not be looked through at each eviction
         self.instances: dict[str, list[Any]] = {}
         self.lock = threading.Lock()  # the table of instances, against calls in other threads
 
