@@ -152,6 +152,13 @@ class Serving:
             if not self._hosting.freed:
                 return
 
+    def settle_yielded(self) -> None:
+        """Answer calls that let others go first, who have had their turn now."""
+        services = self._cluster.services
+        for state in self._in_order([services[name] for name in self._cluster.yielded]):
+            self._answering.answer(state, yields=False)
+        self._cluster.yielded.clear()
+
     def make_way(self) -> None:
         """Forget host copies that nobody uses where somebody else waits for their memory."""
         cluster = self._cluster
