@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -112,33 +112,43 @@ def longer(found: Comparison, static: Comparison) -> dict[str, float]:
 
 
 def equal(seeds: Sequence[int]) -> tuple[list[Claim], list[Comparison]]:
-    """As many GPUs for all: against one instance each, of its best width, or all of one width."""
-    ours = run([on(gpus) for gpus in EQUAL], "static", "inflight", seeds=seeds)
-    same = run([replace(on(gpus), same_width=True) for gpus in EQUAL], "static", seeds=seeds)
-    claims = []
+    """As many GPUs for all: against one instance each, of its best width, or all of one width.
+
+    A deployment is simulated once, on the fewest GPUs that it takes: more are of no use to it.
+    """
+    found = run([on(gpus) for gpus in EQUAL], "inflight", seeds=seeds)
+    most = STATIC_GPUS[MOPD]
+    rows = [gpus for gpus in EQUAL if gpus <= most]
+    hindsight = dict(zip(rows, run([on(n) for n in rows], "static", seeds=seeds), strict=True))
+    rows = [most // 4, most // 2, most]
+    widths = [replace(on(gpus), same_width=True) for gpus in rows]
+    one_width = dict(zip(rows, run(widths, "static", seeds=seeds), strict=True))
+    ours = dict(zip(EQUAL, found, strict=True))
+    best = {gpus: hindsight[min(gpus, most)] for gpus in EQUAL}
+    same = {gpus: one_width[max(n for n in rows if n <= gpus)] for gpus in EQUAL}
+    every = [*found, *hindsight.values(), *one_width.values()]
+    return compared_at_equal(ours, best, same), every
+
+
+def compared_at_equal(
+    ours: Mapping[int, Comparison], best: Mapping[int, Comparison], same: Mapping[int, Comparison]
+) -> list[Claim]:
+    """The claims about equal GPUs, by how many they are."""
+    claims, between = [], []
     print("\nequal GPUs: mean ACT of static with one width, static with hindsight, inflight")
-    for gpus, both, narrow in zip(EQUAL, ours, same, strict=True):
-        one, best, found = (
-            narrow.mean("static", ACT),
-            both.mean("static", ACT),
-            both.mean("inflight", ACT),
-        )
+    for gpus, found in ours.items():
+        act = found.mean("inflight", ACT)
+        one, hindsight = same[gpus].mean("static", ACT), best[gpus].mean("static", ACT)
         print(
-            f"  {gpus:3} GPUs  {one:6.3f} {best:6.3f} {found:6.3f} s  ({one / found:.2f} x, "
-            f"{best / found:.2f} x)  restores {both.mean('inflight', 'restores'):.0f}"
+            f"  {gpus:3} GPUs  {one:6.3f} {hindsight:6.3f} {act:6.3f} s  ({one / act:.2f} x, "
+            f"{hindsight / act:.2f} x)  restores {found.mean('inflight', 'restores'):.0f}"
         )
         text = f"{gpus} GPUs: mean ACT of inflight over that of the better static deployment"
-        claims.append(Claim(text, found / min(one, best), 1.05))
-    between = [
-        narrow.mean("static", ACT) / both.mean("inflight", ACT)
-        for gpus, both, narrow in zip(EQUAL, ours, same, strict=True)
-        if 9 < gpus < 36
-    ]
-    gain = sum(between) / len(between)
-    claims.append(
-        Claim("10 to 34 GPUs: mean ACT of inflight over static of one width", 1 / gain, 0.9)
-    )
-    return claims, [*ours, *same]
+        claims.append(Claim(text, act / min(one, hindsight), 1.05))
+        if STATIC_GPUS[MOPD] // 4 < gpus < STATIC_GPUS[MOPD]:
+            between.append(act / one)
+    text = "10 to 34 GPUs: mean ACT of inflight over static of one width"
+    return [*claims, Claim(text, sum(between) / len(between), 0.9)]
 
 
 def evictions(seeds: Sequence[int]) -> tuple[list[Claim], list[Comparison]]:

@@ -121,6 +121,15 @@ def test_a_pause_holds_up_everybody_until_it_ends() -> None:
     assert 3.0 == served.now
 
 
+def test_one_that_needs_two_quotas_names_the_one_that_it_waits_for() -> None:
+    served = keyed(rate=1.0)
+    served.quota(Quota(name="a", concurrency=5))
+    served.submit(metered("first"))
+    served.submit(metered("both", more={"api:a": 1}))
+
+    assert "1 tokens of api:key" in served.kernel.explain(ActionId("both")).waits_for
+
+
 def test_a_pause_of_a_quota_that_nobody_declared_is_no_concern() -> None:
     served = keyed()
 
@@ -256,6 +265,18 @@ def test_a_token_that_an_earlier_action_cannot_use_yet_goes_to_a_call() -> None:
     served.submit(metered("plain", cpu=1))
 
     assert ["a"] == started(served.submit(call("a", "judge", needs={"api:key": 1})))
+
+
+def test_those_who_wait_for_another_quota_do_not_come_before_a_call() -> None:
+    served = Served(gpu_node(gpus=1), node())
+    served.up(service("judge", slots=10))
+    for name in ("key", "other"):
+        served.quota(Quota(name=name, rate_per_s=1.0))
+        served.submit(metered(f"{name}0", quota=name))
+    served.submit(metered("plain", quota="other"))
+    served.submit(call("a", "judge", needs={"api:key": 1}))
+
+    assert ["a", "plain"] == started(woken(served))
 
 
 def test_a_call_that_let_others_go_first_starts_if_they_leave_tokens() -> None:

@@ -8,10 +8,10 @@ import pytest
 
 from arl_tangram.core.deployment import deploy
 from arl_tangram.core.events import Woke
-from arl_tangram.core.model import Outcome, Quota
+from arl_tangram.core.model import GPU, Action, ActionId, Outcome, Quota
 from arl_tangram.core.services import UNCROWDED
 from arl_tangram.errors import InvariantError
-from arl_tangram.testing.builders import action
+from arl_tangram.testing.builders import action, environment
 from arl_tangram.testing.served import Served, call, evictions, gpu_node, restores, service
 from arl_tangram.testing.watched import started
 
@@ -260,3 +260,72 @@ def test_a_service_for_any_model_goes_where_one_that_is_choosy_leaves_room() -> 
 
     assert [("any", False)] == evictions(commands)
     assert [("choosy", (0,), True)] == restores(served.evicted(served.leaving()[0]))
+
+
+# -- memory, tokens and devices at once ------------------------------------------------------------
+
+
+def test_an_instance_gives_up_its_claim_if_the_hosts_memory_is_gone_when_its_turn_comes() -> None:
+    served = Served(gpu_node(gpus=1, memory=1000))
+    served.up(service("first"))
+    served.declare(service("second", host_mib=600))
+    served.submit(call("a", "first"))
+    served.submit(call("b", "second"))
+    served.open(environment("e", memory=900))
+
+    served.exit("a")
+    assert [] == restores(served.evicted(served.leaving()[0]))
+
+    served.close("e")
+    assert [("second", (0,), True)] == restores(served.closed("e"))
+
+
+def test_a_lease_that_lacks_a_token_gives_its_devices_back() -> None:
+    served = Served(gpu_node(gpus=1))
+    served.quota(Quota(name="key", rate_per_s=1.0, burst=2))
+    served.submit(Action(id=ActionId("first"), needs={"api:key": 1}))
+
+    served.submit(Action(id=ActionId("a"), needs={GPU: 1, "api:key": 2}))
+
+    assert ["first"] == served.running()
+    assert ["b"] == started(served.submit(action("b", gpu=1)))
+    served.submit(action("c", gpu=1))
+    assert "1 free GPUs in one cell of a node" == served.kernel.explain(ActionId("c")).waits_for
+    served.cancel("c")
+    served.exit("b")
+    served.now = served.ledger.wake_at or 0.0
+    assert ["a"] == started(served.wake())
+
+
+def test_a_pinned_service_whose_devices_are_leased_says_so_and_comes_when_they_are_free() -> None:
+    served = Served(gpu_node(gpus=1))
+    served.submit(action("lease", gpu=1))
+    served.declare(service("pinned", pinned=(1,)))
+    served.submit(call("a", "pinned"))
+
+    waits_for = served.kernel.explain(ActionId("a")).waits_for
+    assert "devices for an instance of pinned" == waits_for
+    assert [("pinned", (0,), True)] == restores(served.exit("lease"))
+
+
+def test_a_lease_too_wide_for_any_cell_still_waits_when_a_node_joins() -> None:
+    served = Served()
+    served.submit(action("a", gpu=9))
+
+    served.join(gpu_node())
+
+    assert [] == served.running()
+    assert served.kernel.explain(ActionId("a")).waits_for
+
+
+def test_calls_of_two_kinds_are_counted_apart() -> None:
+    served = Served(gpu_node(gpus=1))
+    served.up(service("teacher"))
+    served.submit(call("a", "teacher"))
+    served.submit(call("short", "teacher", kind="short"))
+    served.submit(call("long", "teacher", kind="long"))
+
+    served.cancel("short")
+
+    mixes = served.kernel._cluster.services["teacher"].mixes
+    assert {("default", "long"): 1} == {key: mix.count for key, mix in mixes.items()}
