@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from arl_tangram.sim.case import Case, Scenario
+from arl_tangram.sim.case import Case, EvictionName, Scenario
 from arl_tangram.sim.comparison import Comparison, compared
 
 MOPD, DEEPSEARCH = "mopd", "deepsearch"
@@ -26,7 +26,7 @@ FEW = {MOPD: range(6, 13), DEEPSEARCH: range(3, 7), BOTH: range(8, 16)}
 STEP_OVER = 1.01
 EQUAL = (9, 10, 11, 12, 13, 14, 15, 16, 18, 20, 22, 24, 26, 28, 30, 32, 34, 36, 40, 44, 48, 52)
 BATCHES = (1024, 2048, 3072)
-EVICTIONS = ("cost", "lru", "on-demand", "belady")
+EVICTIONS: tuple[EvictionName, ...] = ("cost", "lru", "on-demand", "belady")
 ACT, STEP, QUEUE, RESTORING = "act_mean_s", "step_s", "queue_mean_s", "overhead_mean_s"
 
 
