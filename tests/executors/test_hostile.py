@@ -7,6 +7,7 @@ import pytest
 from arl_tangram.core.model import Outcome
 from arl_tangram.errors import RequestError, Unavailable
 from arl_tangram.executors.inside import tree
+from arl_tangram.testing.processes import descendants
 
 
 async def works(place):
@@ -157,11 +158,7 @@ async def test_no_zombie_is_left_by_hostile_commands(walled):
     await walled.run("sh -c 'kill -9 -1'; true")
     await walled.run("setsid sleep 300 & kill -9 $$", timeout_s=1)
 
-    dead = [
-        p for p in psutil.Process().children(recursive=True) if p.status() == psutil.STATUS_ZOMBIE
-    ]
-
-    assert [] == dead
+    assert [] == [p for p in descendants() if p.zombie]
 
 
 FORKS_WITHOUT_END = """

@@ -7,6 +7,7 @@ import psutil
 import pytest
 
 from arl_tangram.core.model import Outcome
+from arl_tangram.testing.processes import processor_seconds
 
 
 async def test_a_server_left_in_the_background_answers_the_next_command(walled):
@@ -44,10 +45,10 @@ async def test_what_is_left_in_the_background_gets_no_processor_time_between_com
     while not sandbox._force.frozen:  # noqa: ASYNC110  it may finish something for a moment, slowly
         await asyncio.sleep(0.02)
 
-    used = cpu_time(best.group(sandbox))
+    used = processor_seconds(best.group(sandbox).processes())
     await asyncio.sleep(0.5)
 
-    assert cpu_time(best.group(sandbox)) - used < 0.01
+    assert processor_seconds(best.group(sandbox).processes()) - used < 0.01
     assert b"R\n" == (await best.run("ps -o stat= -C sh | grep -o R | head -1")).stdout
 
 
@@ -201,14 +202,6 @@ async def test_a_warden_keeps_only_what_it_needs(walled):
     assert [kept, kept] == [int(fields[name], 16) for name in ("CapEff", "CapPrm")]
     assert kept == int(fields["CapBnd"], 16)
     assert "tangram-warden" == fields["Name"]
-
-
-def cpu_time(group):
-    return sum(
-        sum(psutil.Process(pid).cpu_times()[:2])
-        for pid in group.processes()
-        if psutil.pid_exists(pid)
-    )
 
 
 FETCH = """python -c '
