@@ -106,6 +106,7 @@ def simulate(
         print(json.dumps(documents[0] if len(documents) == 1 else documents, indent=2))
     else:
         _print_tables(comparisons)
+    _require_some(comparisons)
 
 
 def _compare(
@@ -193,6 +194,17 @@ def _fitting(content: TableOf, *, width: int) -> list[int]:
 def _width(content: TableOf, column: int) -> int:
     words = content.heads[column].split()
     return max(map(len, [*words, *(row[column] for row in content.rows)]))
+
+
+def _require_some(comparisons: Sequence[Comparison]) -> None:
+    """Raise `ConfigError` if a cluster had no room for any trajectory under any policy."""
+    for comparison in comparisons:
+        if not any(comparison.ran(policy) for policy in comparison.measures):
+            scenario = comparison.scenario
+            raise ConfigError(
+                f"nodes={scenario.nodes!r}: no trajectory of {scenario.workload} fits on a node; give "
+                f"larger ones, more --node-memory or fewer --static-cores"
+            )
 
 
 def _write_trace(scenarios: Sequence[Scenario], path: Path) -> None:

@@ -19,6 +19,7 @@ from .model import (
 from .phases import EnvironmentPhase, Phase, check_environment_step, check_step
 from .pools.node import NodePool
 from .queue import Queue
+from .wording import all_wanted, wanted
 
 
 @dataclass(slots=True, eq=False)
@@ -197,13 +198,9 @@ class Cluster:
         for name, amount in total.items():
             most = max(node.pool.capacity.get(name, 0) for node in nodes)
             if amount > most:
-                return f"it needs {name}={amount}, and {where} has {name}={most}"
-        return f"it needs {_readable(total)} together, and no single node has all of it"
+                return f"it needs {wanted(name, amount)}, and {where} has {wanted(name, most)}"
+        return f"it needs {all_wanted(total)} together, and no single node has all of it"
 
     def _environment_of(self, entry: Entry) -> EnvironmentEntry | None:
         environment = entry.action.environment
         return None if environment is None else self.environments.get(environment)
-
-
-def _readable(bundle: Bundle) -> str:
-    return " ".join(f"{name}={amount}" for name, amount in bundle.items())

@@ -9,6 +9,7 @@ from .entries import Entry, EnvironmentEntry
 from .model import CPU, MILLI, Explanation
 from .phases import EnvironmentPhase, Phase
 from .queue import Queue
+from .wording import all_wanted
 
 #: How many of those before it are named.
 NAMED = 10
@@ -54,7 +55,7 @@ def _opening(cluster: Cluster, environment: EnvironmentEntry) -> str:
             ahead = line.index(environment)
             return f"environment {environment.id} to open on {environment.node}, {ahead} before it"
         case _:
-            needs = " ".join(f"{k}={v}" for k, v in environment.environment.needs.items())
+            needs = all_wanted(environment.environment.needs)
             return f"room for environment {environment.id}, which needs {needs or 'nothing'}"
 
 

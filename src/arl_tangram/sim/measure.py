@@ -51,6 +51,11 @@ class Measures:
     held: Curve
     used: Curve
 
+    @property
+    def ran(self) -> bool:
+        """Whether any trajectory found a place; if not, the figures mean nothing."""
+        return self.aborted < self.trajectories
+
 
 def measure(run: Run) -> Measures:
     """The figures of a run; actions that never ran count in `outcomes` only."""
