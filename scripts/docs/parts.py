@@ -22,6 +22,7 @@ from arl_tangram.core.phases import ENVIRONMENT_TRANSITIONS, TRANSITIONS
 from arl_tangram.executors.grants import THREAD_COUNTS
 from arl_tangram.executors.probe import GUARANTEES
 from arl_tangram.runtime.metrics import Metrics
+from arl_tangram.runtime.steps import Steps
 
 PART = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -94,6 +95,7 @@ def metrics() -> str:
     """A table of every metric."""
     registry = CollectorRegistry()
     Metrics(registry)
+    Steps(registry)
     rows = ["| metric | type | meaning |", "|---|---|---|"]
     for metric in registry.collect():
         name = f"{metric.name}_total" if metric.type == "counter" else metric.name

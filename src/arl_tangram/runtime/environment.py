@@ -26,13 +26,9 @@ class Environment:
 
     Use it as an asynchronous context manager, or `open` (or await) and `close` it. It holds its
     memory all the time, and processors only while a command runs in it.
-
-    Attributes:
-        step: the batch its trajectory belongs to, if that was said.
     """
 
-    def __init__(self, place: SandboxPlace, *, intake: Intake, step: str | None = None) -> None:
-        self.step = step
+    def __init__(self, place: SandboxPlace, *, intake: Intake) -> None:
         self._place = place
         self._intake = intake
 
@@ -50,6 +46,11 @@ class Environment:
     @property
     def trajectory(self) -> str:
         return self._place.environment.trajectory
+
+    @property
+    def step(self) -> str | None:
+        """The batch its trajectory belongs to, if that was said."""
+        return self._place.environment.step or None
 
     @property
     def node(self) -> NodeId | None:

@@ -53,6 +53,7 @@ from .requests import (
 )
 from .results import Result
 from .rooms import FreshRoom
+from .steps import Steps
 from .units import Cpus, Size
 
 DEFAULT_MEMORY = "512MiB"
@@ -177,7 +178,7 @@ class Tangram:
         return self
 
     def _start(self) -> Intake:
-        observers = [Metrics(self.metrics), *self._observers]
+        observers = [Metrics(self.metrics), Steps(self.metrics), *self._observers]
         if self._journal is not None:
             header = Header(policy=self._policy_name, estimates=self._learned.to_json())
             observers.append(JournalWriter(self._journal, header))
@@ -238,7 +239,7 @@ class Tangram:
         Args:
             task: the training job it belongs to; tasks share fairly.
             trajectory: the rollout it serves.
-            step: the batch that rollout belongs to.
+            step: the batch that rollout belongs to; the metrics tell how far it is.
             memory: the most all its processes may hold together; None means unlimited.
             network: whether it may reach the network.
             variables: environment variables of every command in it.
@@ -258,6 +259,7 @@ class Tangram:
             identity,
             task=task,
             trajectory=trajectory,
+            step=step,
             memory_mib=memory_mib,
             milli=milli,
             priority=priority,
@@ -273,7 +275,7 @@ class Tangram:
             workspace=None if workspace is None else Path(workspace),
         )
         place = SandboxPlace(environment, spec, hosts=self._hosts(), driver=intake.driver)
-        return Environment(place, intake=intake, step=None if step is None else str(step))
+        return Environment(place, intake=intake)
 
     async def run(
         self, command: Command, *, check: bool = False, **options: Unpack[FreshOptions]
