@@ -1,7 +1,12 @@
+import contextlib
+from pathlib import Path
+
 import pytest
 
 from arl_tangram.core.model import Outcome
-from arl_tangram.executors.port import MIB
+from arl_tangram.errors import Unavailable
+from arl_tangram.executors.port import MIB, Invocation
+from arl_tangram.testing.executor_contract import units
 
 HOG = "python -c 'x = bytearray(400 << 20); print(len(x))'"
 ENFORCEMENTS = ["cgroup-v1", pytest.param("cgroup-v2", marks=pytest.mark.cgroup2)]
@@ -60,6 +65,57 @@ async def test_a_server_that_dies_for_want_of_memory_is_state_that_did_not_survi
     if ended.outcome is Outcome.FAILED:
         pytest.skip("the kernel found room")
     assert (Outcome.OUT_OF_MEMORY, False) == (ended.outcome, ended.state_survived)
+
+
+@pytest.mark.parametrize("in_shell", [False, True])
+async def test_input_that_is_not_read_is_no_memory_of_the_environment(limited, in_shell):
+    sandbox = await limited.open(memory_mib=128)
+    invocation = Invocation(command="echo started; sleep 0.1", stdin=bytes(100 << 20))
+
+    door = await sandbox.shell() if in_shell else sandbox
+    await door.run("r", Invocation(command="true"), units(1))
+    ended = await door.run("r", invocation, units(1))
+
+    assert (Outcome.SUCCEEDED, b"started\n") == (ended.outcome, ended.stdout)
+    assert ended.peak_memory_bytes < 30 * MIB
+
+
+async def test_input_can_be_read_whole_where_it_is_larger_than_the_memory(limited):
+    await limited.open(memory_mib=64)
+
+    ended = await limited.run("wc -c", stdin=bytes(100 << 20))
+
+    assert b"104857600\n" == ended.stdout
+
+
+async def test_nothing_is_left_open_of_what_commands_were_given(limited):
+    sandbox = await limited.open()
+    shell = await sandbox.shell()
+    for door in (sandbox, shell):
+        await door.run("r", Invocation(command="cat", stdin=b"given"), units(1))
+        await door.run("r", Invocation(command="exit 3 # " + "x" * 200_000), units(1))
+    del shell, door
+
+    await sandbox.close()
+    await sandbox.close()
+    with pytest.raises(Unavailable):
+        await sandbox.run("r", Invocation(command="cat", stdin=b"given"), units(1))
+
+    assert [] == [where for where in open_files() if "memfd" in where]
+
+
+def open_files():
+    for entry in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):
+            yield str(entry.readlink())
+
+
+async def test_a_command_cannot_write_to_what_it_is_given(limited):
+    await limited.open(memory_mib=64)
+
+    ended = await limited.run("echo more > /proc/self/fd/0 || cat", stdin=b"given")
+
+    assert b"given" == ended.stdout
 
 
 async def test_without_groups_an_allocation_that_fails_is_out_of_memory(make_place):

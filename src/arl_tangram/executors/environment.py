@@ -15,6 +15,7 @@ from ..errors import ConfigError, Unavailable
 from . import completion
 from .files import Files
 from .force import Force
+from .given import file_of
 from .group import Group
 from .inside import frames
 from .port import Completion, CpuGrant, EnvironmentSpec, FileEntry, Invocation
@@ -26,6 +27,8 @@ from .wardens import ANSWER_S, Wardens
 P = ParamSpec("P")
 T = TypeVar("T")
 
+LONGEST_ARGUMENT = 131_071  # the kernel takes no longer one
+SCRIPT_FD = 9
 HELP_S = 4.0
 """How long it may take to end a command from outside before the whole environment is ended."""
 
@@ -105,19 +108,21 @@ class LocalSandbox:
 
     async def run(self, run_id: str, invocation: Invocation, grant: CpuGrant) -> Completion:
         def order(run: Run, warden: Warden) -> asyncio.Future[Report | None]:
+            argv, given = self._command(invocation)
             return warden.order(
                 "run",
-                self._command(invocation),
+                argv,
                 {
                     **self._force.encoded_variables(grant),
                     **self._variables,
                     **encode_environment(invocation.variables),
                 },
                 self.folder(invocation),
-                invocation.stdin,
+                tuple(given),
                 self.cores_to_pin(run),
                 invocation.idle_timeout_s,
                 invocation.output_limit_bytes,
+                fds=[file_of(data) for data in given.values()],
             )
 
         run = self.new_run(invocation, grant)
@@ -343,11 +348,18 @@ class LocalSandbox:
 
     # -- commands --------------------------------------------------------------------------------
 
-    def _command(self, invocation: Invocation) -> list[bytes]:
+    @staticmethod
+    def _command(invocation: Invocation) -> tuple[list[bytes], dict[int, bytes]]:
+        """Its words, and what it is given to read at which of its descriptors."""
         command = invocation.command
-        if isinstance(command, str):
-            return [b"/bin/sh", b"-c", os.fsencode(command)]
-        return [os.fsencode(word) for word in command] or [b""]
+        given = {} if invocation.stdin is None else {0: invocation.stdin}
+        if not isinstance(command, str):
+            return [os.fsencode(word) for word in command] or [b""], given
+        text = os.fsencode(command)
+        if len(text) > LONGEST_ARGUMENT:
+            given[SCRIPT_FD] = b"exec %d<&-; " % SCRIPT_FD + text
+            text = b". /proc/self/fd/%d" % SCRIPT_FD
+        return [b"/bin/sh", b"-c", text], given
 
     @property
     def home(self) -> bytes:
