@@ -139,7 +139,7 @@ def arguments(
     line += ["--proc", "/proc", "--dev", "/dev"]
     if shm_bytes is not None:
         line += ["--size", str(shm_bytes)]
-    line += ["--tmpfs", SHM, "--remount-ro", "/dev"]
+    line += ["--tmpfs", SHM]
     line += _passable_above([Path(inside) for inside in folders])
     for inside, outside in folders.items():
         line += ["--bind", str(outside), inside]
@@ -155,7 +155,9 @@ def arguments(
     if users is not None:
         for name in USERS:
             line += ["--ro-bind", str(users / name), f"/etc/{name}"]
-    return [*line, "--remount-ro", "/"]
+    if user_namespace:  # else they belong to root
+        line += ["--remount-ro", "/dev", "--remount-ro", "/"]
+    return line
 
 
 def _passable_above(paths: Sequence[Path]) -> list[str]:
