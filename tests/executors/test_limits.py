@@ -1,4 +1,6 @@
+import asyncio
 import contextlib
+import gc
 from pathlib import Path
 
 import pytest
@@ -51,20 +53,56 @@ async def test_memory_of_many_small_processes_counts_together(limited):
     assert Outcome.OUT_OF_MEMORY is ended.outcome
 
 
-async def test_a_server_that_dies_for_want_of_memory_is_state_that_did_not_survive(limited):
+SERVER = """python -c '
+import time
+x = bytearray(60 << 20)
+open("holds", "w").close()
+time.sleep(600)' & until [ -e holds ]; do sleep 0.02; done"""
+
+
+@pytest.mark.parametrize("in_shell", [False, True])
+async def test_a_server_that_dies_for_want_of_memory_is_state_that_did_not_survive(
+    limited, in_shell
+):
+    sandbox = await limited.open(memory_mib=96)
+    door = await sandbox.shell() if in_shell else sandbox
+    await door.run("r", Invocation(command=SERVER), units(1))
+
+    ended = await limited.run("python -c 'x = bytearray(50 << 20)' && exit 3", timeout_s=60)
+
+    # None of its own processes was killed: it went on, and failed.
+    assert (Outcome.FAILED, 3, False) == (ended.outcome, ended.exit_code, ended.state_survived)
+    assert "ended for want of memory" in ended.reason
+
+
+async def test_a_server_outlives_a_command_that_dies_for_want_of_memory(limited):
     await limited.open(memory_mib=96)
-    await limited.run(
-        "python -c 'import time; x = bytearray(60 << 20); time.sleep(600)' & sleep 0.5"
+    await limited.run(SERVER.replace("60", "20"))
+
+    ended = await limited.run(HOG, timeout_s=60)
+
+    assert (Outcome.OUT_OF_MEMORY, True) == (ended.outcome, ended.state_survived)
+
+
+async def test_a_failure_is_none_of_memory_because_an_earlier_command_ran_out_of_it(limited):
+    await limited.open(memory_mib=64)
+
+    earlier = await limited.run(f"{HOG}; true", timeout_s=60)
+    ended = await limited.run("exit 3")
+
+    assert Outcome.SUCCEEDED is earlier.outcome
+    assert (Outcome.FAILED, 3) == (ended.outcome, ended.exit_code)
+
+
+async def test_a_failure_is_none_of_memory_because_another_command_ran_out_of_it(limited):
+    await limited.open(memory_mib=64)
+
+    failing, hungry = await asyncio.gather(
+        limited.run("until [ -e over ]; do sleep 0.02; done; exit 3", run_id="failing"),
+        limited.run(f"{HOG} || {{ touch over; exit 5; }}", run_id="hungry", timeout_s=60),
     )
 
-    ended = await limited.run(
-        "python -c 'x = bytearray(30 << 20)'; python -c 'x = bytearray(30 << 20)'; exit 3",
-        timeout_s=60,
-    )
-
-    if ended.outcome is Outcome.FAILED:
-        pytest.skip("the kernel found room")
-    assert (Outcome.OUT_OF_MEMORY, False) == (ended.outcome, ended.state_survived)
+    assert (Outcome.FAILED, Outcome.OUT_OF_MEMORY) == (failing.outcome, hungry.outcome)
 
 
 @pytest.mark.parametrize("in_shell", [False, True])
@@ -89,6 +127,7 @@ async def test_input_can_be_read_whole_where_it_is_larger_than_the_memory(limite
 
 
 async def test_nothing_is_left_open_of_what_commands_were_given(limited):
+    before = set(open_files())
     sandbox = await limited.open()
     shell = await sandbox.shell()
     for door in (sandbox, shell):
@@ -101,13 +140,14 @@ async def test_nothing_is_left_open_of_what_commands_were_given(limited):
     with pytest.raises(Unavailable):
         await sandbox.run("r", Invocation(command="cat", stdin=b"given"), units(1))
 
-    assert [] == [where for where in open_files() if "memfd" in where]
+    gc.collect()
+    assert [] == [file for file in open_files() if file not in before and "memfd" in file[1]]
 
 
 def open_files():
     for entry in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(OSError):
-            yield str(entry.readlink())
+            yield entry.name, str(entry.readlink())
 
 
 async def test_a_command_cannot_write_to_what_it_is_given(limited):

@@ -15,8 +15,9 @@ from .inside import frames
 from .port import Completion, CpuGrant, Invocation
 
 if TYPE_CHECKING:
-    from .environment import LocalSandbox, Run
+    from .environment import LocalSandbox
     from .force import Force
+    from .run import Run
     from .warden import Report, Warden
 
 SHELLS = (b"/bin/bash", b"/usr/bin/bash", b"/bin/sh")

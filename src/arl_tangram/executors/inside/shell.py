@@ -82,6 +82,8 @@ class Shell:
                 case ("command", int(serial), bytes(text), cores, idle_s, int(limit)):
                     if not self._run(serial, text, cores, idle_s, limit):  # type: ignore[arg-type]
                         break
+                case ("still", int(serial)):
+                    self._warden.tell_what_lives(serial, frozenset({self._pid}))
                 case ("end", *_):
                     self._warden.end_all()
                     return

@@ -12,6 +12,7 @@ from arl_tangram.executors.inside import frames, tree
 from arl_tangram.executors.inside.capture import CHUNK, Capture
 from arl_tangram.executors.inside.spawn import Spawner
 
+DYING_S = 0.8  # the host waits a little longer
 END_WAIT_S = 10.0  # by then the host has lost its patience
 LARGEST_ORDER = 1 << 32
 GLANCE_S = 0.002
@@ -177,6 +178,28 @@ class Warden:
         finally:
             self._let_go(len(given))
 
+    def _answer(self) -> None:
+        """Take the orders that mean those in the background."""
+        while self._orders:
+            match self._orders.pop(0):
+                case ("still", int(serial)):
+                    self.tell_what_lives(serial, frozenset())
+                case _:
+                    pass  # meant for the command that has ended
+
+    def tell_what_lives(self, serial: int, spared: frozenset[int]) -> None:
+        """Report whether anything but the spared lives, when what has been killed is gone."""
+        deadline = time.monotonic() + DYING_S
+        while True:
+            self.reap()
+            below = [p for p in tree.descendants(posix.getpid()) if p not in spared]
+            if not tree.dying(below) or time.monotonic() > deadline:
+                break
+            self.wait_for_child(5)
+        flags = frames.LEFT if tree.living(below) else 0
+        numbers = [frames.RESULT, serial, 0, flags]
+        self._sock.sendall(frames.to_host(numbers, [b""] * frames.TEXTS))
+
     def _let_go(self, count: int) -> None:
         """Close what was sent with the order that is being carried out."""
         for fd in self._given[:count]:
@@ -336,7 +359,7 @@ class Warden:
             for fd, _ in self._poll.poll():
                 if fd in self.waits:
                     self.attend(fd)
-                    self._orders.clear()
+                    self._answer()
                     continue
                 capture = open_captures[fd]
                 capture.begin(0)
