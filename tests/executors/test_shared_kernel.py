@@ -273,6 +273,19 @@ def test_where_only_some_ids_exist_environments_share_nobody(monkeypatch):
     assert [users.NOBODY] == list(users.ids())
 
 
+async def test_root_that_has_walls_only_by_a_user_namespace_runs_commands_as_itself(
+    make_place, monkeypatch
+):
+    find = probe._find_walls
+    monkeypatch.setattr(probe, "_find_walls", lambda asked: (find(asked)[0], True, ""))
+    place = make_place(require="files")
+
+    ended = await place.run("id -u; grep CapEff /proc/self/status")
+
+    assert f"{os.getuid()}\nCapEff:\t{0:016}\n".encode() == ended.stdout
+    assert "limits" not in place.host.report.guarantees
+
+
 # -- memory that is no process's -------------------------------------------------------------------
 
 
