@@ -60,10 +60,12 @@ open("holds", "w").close()
 time.sleep(600)' & until [ -e holds ]; do sleep 0.02; done"""
 
 
+@pytest.mark.parametrize("enforcement", ENFORCEMENTS)
 @pytest.mark.parametrize("in_shell", [False, True])
 async def test_a_server_that_dies_for_want_of_memory_is_state_that_did_not_survive(
-    limited, in_shell
+    make_place, in_shell, enforcement
 ):
+    limited = make_place(enforcement=enforcement)
     sandbox = await limited.open(memory_mib=96)
     door = await sandbox.shell() if in_shell else sandbox
     await door.run("r", Invocation(command=SERVER), units(1))
@@ -84,7 +86,11 @@ async def test_a_server_outlives_a_command_that_dies_for_want_of_memory(limited)
     assert (Outcome.OUT_OF_MEMORY, True) == (ended.outcome, ended.state_survived)
 
 
-async def test_a_failure_is_none_of_memory_because_an_earlier_command_ran_out_of_it(limited):
+@pytest.mark.parametrize("enforcement", ENFORCEMENTS)
+async def test_a_failure_is_none_of_memory_because_an_earlier_command_ran_out_of_it(
+    make_place, enforcement
+):
+    limited = make_place(enforcement=enforcement)
     await limited.open(memory_mib=64)
 
     earlier = await limited.run(f"{HOG}; true", timeout_s=60)
@@ -105,8 +111,12 @@ async def test_a_failure_is_none_of_memory_because_another_command_ran_out_of_it
     assert (Outcome.FAILED, Outcome.OUT_OF_MEMORY) == (failing.outcome, hungry.outcome)
 
 
+@pytest.mark.parametrize("enforcement", ENFORCEMENTS)
 @pytest.mark.parametrize("in_shell", [False, True])
-async def test_input_that_is_not_read_is_no_memory_of_the_environment(limited, in_shell):
+async def test_input_that_is_not_read_is_no_memory_of_the_environment(
+    make_place, in_shell, enforcement
+):
+    limited = make_place(enforcement=enforcement)
     sandbox = await limited.open(memory_mib=128)
     invocation = Invocation(command="echo started; sleep 0.1", stdin=bytes(100 << 20))
 
