@@ -128,7 +128,7 @@ async def test_links_planted_inside_lead_nowhere_outside(walled):
 
 async def test_a_pipe_planted_inside_does_not_make_the_host_wait(walled, tmp_path):
     sandbox = await walled.open()
-    await walled.run("mkfifo pipe; mkdir d; mkfifo d/pipe; echo x > d/file")
+    await walled.run("mkfifo pipe; mkdir d; mkfifo d/pipe; echo x > d/file; ln -s file d/link")
 
     for attempt in (sandbox.read("pipe"), sandbox.write("pipe", b""), sandbox.read("d")):
         with pytest.raises(OSError):

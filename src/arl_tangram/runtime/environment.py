@@ -121,11 +121,15 @@ class Environment:
         return (await self.read(path)).decode()
 
     async def upload(self, source: str | Path, path: str) -> None:
-        """Copy a file or a folder of this machine into the environment."""
+        """Copy a file or a folder of this machine into the environment; links in it are left out."""
         await self._place.require_open().upload(Path(source), path)
 
     async def download(self, path: str, target: str | Path) -> None:
-        """Copy a file or a folder of the environment to this machine."""
+        """Copy a file or a folder of the environment to this machine.
+
+        Of a folder, only files and folders are copied: links and pipes in it are left out. A link
+        given as `path` itself is followed, as far as it stays in the workspace.
+        """
         await self._place.require_open().download(path, Path(target))
 
     async def list(self, path: str = ".") -> Sequence[FileEntry]:
