@@ -21,7 +21,7 @@ from arl_tangram.core import commands, events
 from arl_tangram.core.phases import ENVIRONMENT_TRANSITIONS, TRANSITIONS
 from arl_tangram.executors.grants import THREAD_COUNTS
 from arl_tangram.executors.probe import GUARANTEES
-from arl_tangram.runtime.metrics import Metrics
+from arl_tangram.runtime.metrics import counters
 
 PART = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -93,7 +93,7 @@ def guarantees() -> str:
 def metrics() -> str:
     """A table of every metric."""
     registry = CollectorRegistry()
-    Metrics(registry)
+    counters(registry)
     rows = ["| metric | type | meaning |", "|---|---|---|"]
     for metric in registry.collect():
         name = f"{metric.name}_total" if metric.type == "counter" else metric.name

@@ -57,6 +57,26 @@ def test_a_written_trace_gives_the_same_figures(tmp_path: Path) -> None:
     assert direct["bounds"] == through["bounds"]
 
 
+def test_a_policy_under_which_nothing_fits_has_no_figures() -> None:
+    small = ("coding", "--batch", "2", "--nodes", "1", "--static-cores", "2")
+
+    done = run(*small, "-p", "static", "-p", "inflight")
+    figures = json.loads(run(*small, "-p", "static", "-p", "inflight", "-o", "json").stdout)
+
+    assert 0 == done.exit_code
+    assert {"-"} == set(re.findall(r"^static +(.*)$", done.stdout, re.MULTILINE)[0].split())
+    assert figures["policies"]["static"]["act_mean_s"] is None
+    assert [] == figures["policies"]["static"]["step_by_seed_s"]
+    assert figures["policies"]["inflight"]["act_mean_s"] > 0
+
+
+def test_a_cluster_on_which_nothing_fits_is_an_error() -> None:
+    done = run("coding", "--batch", "2", "--nodes", "1", "--static-cores", "2", "-p", "static")
+
+    assert isinstance(done.exception, ConfigError)
+    assert str(done.exception).startswith("nodes='1': no trajectory of coding fits on a node")
+
+
 def test_several_workloads_are_one_step_on_one_cluster(tmp_path: Path) -> None:
     trace = tmp_path / "small.jsonl"
     trace.write_text('{"task": "mine", "trajectory": "t", "work_s": 2.0}\n')

@@ -86,6 +86,16 @@ def test_an_unknown_task_borrows_what_is_known_of_the_kind() -> None:
     assert learned.work(action("c", task="known", kind="bash")) < 5.0
 
 
+@pytest.mark.parametrize("name", ["*", "any", "default"])
+def test_no_name_of_a_task_makes_it_learn_another_way(name: str) -> None:
+    named, plain = Learned(), Learned()
+    for work in samples(median=2.0, sigma=1.0, count=20):
+        see(named, work, of=action("a", task=name))
+        see(plain, work, of=action("a", task="t"))
+
+    assert plain.work(action("a", task="t")) == named.work(action("a", task=name))
+
+
 def test_a_task_has_its_own_estimate_of_a_kind_it_has_shown() -> None:
     learned = Learned()
     for _ in range(200):

@@ -99,7 +99,7 @@ def test_an_action_tells_how_far_its_environment_is() -> None:
         "environment e to open",
         "environment f to open on n0, 0 before it",
         "environment g to open on n0, 1 before it",
-        "room for environment h, which needs cpu=500 memory=30",
+        "room for environment h, which needs cpus=0.5 memory=30MiB",
     ] == told
     assert ["n0", "n0", "n0", None] == [
         explain(watched, f"in {name}").node for name in ("e", "f", "g", "h")

@@ -15,21 +15,21 @@ from arl_tangram.testing.watched import Watched, resolved_environments, started
     [
         (
             action("a", cpu=5),
-            "it can never run: it needs cpu=5000, and the largest node has cpu=4000",
+            "it can never run: it needs cpus=5, and the largest node has cpus=4",
         ),
         (
             action("a", cpu=1, memory=9000),
-            "it can never run: it needs memory=9000, and the largest node has memory=8192",
+            "it can never run: it needs memory=9000MiB, and the largest node has memory=8192MiB",
         ),
         (
             action("a", units=(5, 6)),
-            "it can never run: it needs cpu=5000, and the largest node has cpu=4000",
+            "it can never run: it needs cpus=5, and the largest node has cpus=4",
         ),
         (action("a", gpu=1), "it can never run: it needs gpu=1, and the largest node has gpu=0"),
         (
             action("a", cpu=4, memory=8000),
             (
-                "it can never run: it needs cpu=4000 memory=8000 together, "
+                "it can never run: it needs cpus=4 memory=8000MiB together, "
                 "and no single node has all of it"
             ),
         ),
@@ -72,7 +72,7 @@ def test_an_environment_that_fits_on_no_node_is_rejected_with_its_waiting_action
     assert Outcome.REJECTED is watched.outcome("a")
     assert (
         "environment f is not open: environment f can never open: "
-        "it needs memory=500, and the largest node has memory=400" == watched.reason("a")
+        "it needs memory=500MiB, and the largest node has memory=400MiB" == watched.reason("a")
     )
 
 
@@ -96,7 +96,7 @@ def test_an_action_must_fit_on_the_node_of_its_environment() -> None:
 
     assert Outcome.REJECTED is watched.outcome("a")
     assert (
-        "it can never run: it needs cpu=3000, and its environment is on small, which has cpu=2000"
+        "it can never run: it needs cpus=3, and its environment is on small, which has cpus=2"
         == watched.reason("a")
     )
 

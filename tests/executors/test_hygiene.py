@@ -9,15 +9,12 @@ import pytest
 
 from arl_tangram.core.model import Outcome
 from arl_tangram.testing.executor_contract import units
-
-
-def descendants():
-    return psutil.Process().children(recursive=True)
+from arl_tangram.testing.processes import descendants
 
 
 def sleepers():
     """The sleeps that commands have started; the first process of an environment has one too."""
-    return [p for p in descendants() if p.name() == "sleep" and "2147483647" not in p.cmdline()]
+    return [p for p in descendants() if p.name == "sleep" and "2147483647" not in p.words]
 
 
 def resident():
@@ -149,7 +146,7 @@ async def test_600_short_lived_orphans_three_times_leave_no_process(limited):
         await limited.run("sleep 0.1")
 
     assert len(limited.group(sandbox).processes()) <= before
-    assert [] == [p for p in descendants() if p.status() == psutil.STATUS_ZOMBIE]
+    assert [] == [p for p in descendants() if p.zombie]
 
 
 async def test_many_commands_leave_no_file_open(place):

@@ -14,6 +14,7 @@ CHOSEN = (
     "kills_all or closing_every_file or closes_its_output or planted or pkill",
     "second_trajectory or homes or network or left_in_the_background_answers",
     "without_groups",
+    "is_refused or are_not_refused or nothing_else_in_memory",
 )
 
 

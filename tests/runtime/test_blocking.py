@@ -45,7 +45,6 @@ def tangram(host: ScriptedHost) -> Iterator[blocking.Tangram]:
 def test_both_interfaces_have_the_same_names(twin: type, original: type) -> None:
     names = {name for name in dir(original) if not name.startswith("_")} - FOR_THE_DRIVER
     made_in_init = {"metrics"} if original is at.Tangram else set()
-    made_in_init |= {"step"} if original is at.Environment else set()
 
     assert names | made_in_init == {name for name in dir(twin) if not name.startswith("_")}
 

@@ -91,4 +91,4 @@ def _print(facts: dict[str, Any]) -> None:
             for sentence in facts[title]:
                 console.print(f"  {sentence}", markup=False)
     if not facts["weaker"]:
-        console.print("\nNothing is weaker here than it can be.")
+        console.print("\nNothing that can be held is weaker here than it can be.")

@@ -135,6 +135,7 @@ def simulate(
         print(json.dumps(comparison.as_json(), indent=2))
     else:
         _print_table(comparison)
+    _require_some(comparison)
 
 
 def _compare(
@@ -227,6 +228,16 @@ def _fitting(content: TableOf, *, width: int) -> list[int]:
 def _width(content: TableOf, column: int) -> int:
     words = content.heads[column].split()
     return max(map(len, [*words, *(row[column] for row in content.rows)]))
+
+
+def _require_some(comparison: Comparison) -> None:
+    """Raise `ConfigError` if the cluster had no room for any trajectory under any policy."""
+    if not any(comparison.ran(policy) for policy in comparison.measures):
+        scenario = comparison.scenario
+        raise ConfigError(
+            f"nodes={scenario.nodes!r}: no trajectory of {scenario.workload} fits on a node; give "
+            f"larger ones, more --node-memory or fewer --static-cores"
+        )
 
 
 def _write_trace(scenario: Scenario, path: Path) -> None:

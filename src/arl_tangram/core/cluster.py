@@ -29,6 +29,7 @@ from .pools.node import NodePool
 from .pools.quota import NEVER, QuotaPool
 from .queue import Queue
 from .services import ServiceState
+from .wording import all_wanted, wanted
 
 
 @dataclass(slots=True, eq=False)
@@ -349,8 +350,8 @@ class Cluster:
         for name, amount in total.items():
             most = max(node.pool.capacity.get(name, 0) for node in nodes)
             if amount > most:
-                return f"it needs {name}={amount}, and {where} has {name}={most}"
-        return f"it needs {_readable(total)} together, and no single node has all of it"
+                return f"it needs {wanted(name, amount)}, and {where} has {wanted(name, most)}"
+        return f"it needs {all_wanted(total)} together, and no single node has all of it"
 
     def why_no_tokens(self, bundle: Bundle) -> str:
         """Why the quotas can never give what of this they are to give; empty if they can."""
@@ -367,7 +368,3 @@ class Cluster:
     def _environment_of(self, entry: Entry) -> EnvironmentEntry | None:
         environment = entry.action.environment
         return None if environment is None else self.environments.get(environment)
-
-
-def _readable(bundle: Bundle) -> str:
-    return " ".join(f"{name}={amount}" for name, amount in bundle.items())

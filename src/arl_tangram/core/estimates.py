@@ -304,7 +304,7 @@ def _number(value: Any, name: str, *, least: float = -math.inf) -> float:
     return number
 
 
-_ANY_TASK = "*"
+_ANY_TASK = ""  # no task has this name
 _RIGID = Roofline(cap=1.0)
 _UNKNOWN = LogNormal()
 _TELLING = frozenset({Outcome.SUCCEEDED, Outcome.FAILED, Outcome.TIMED_OUT})

@@ -11,6 +11,7 @@ from .model import CPU, GPU, MILLI, Bundle, Explanation
 from .phases import EnvironmentPhase, Phase
 from .queue import Queue
 from .services import ServiceState, own_needs
+from .wording import all_wanted
 
 #: How many of those before it are named.
 NAMED = 10
@@ -59,7 +60,7 @@ def _opening(cluster: Cluster, environment: EnvironmentEntry) -> str:
             ahead = line.index(environment)
             return f"environment {environment.id} to open on {environment.node}, {ahead} before it"
         case _:
-            needs = " ".join(f"{k}={v}" for k, v in environment.environment.needs.items())
+            needs = all_wanted(environment.environment.needs)
             return f"room for environment {environment.id}, which needs {needs or 'nothing'}"
 
 

@@ -109,11 +109,15 @@ class Action:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """A place that lives for a trajectory; it holds `needs` from placement until it is closed."""
+    """A place that lives for a trajectory; it holds `needs` from placement until it is closed.
+
+    `step` names the batch that the trajectory belongs to; empty if nobody said.
+    """
 
     id: EnvironmentId
     task: TaskId = TaskId("default")
     trajectory: TrajectoryId = TrajectoryId("default")
+    step: str = ""
     needs: Bundle = field(default_factory=_nothing)
     priority: int = 0
 

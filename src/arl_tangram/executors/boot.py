@@ -48,7 +48,6 @@ def interpreter() -> Path:
     return Path(getattr(sys, "_base_executable", None) or sys.executable).resolve()
 
 
-def command(role: str, *, user: int | None) -> list[str]:
+def command(role: str) -> list[str]:
     """The command line of a process of our own: "first" or "stem"."""
-    who = "-" if user is None else str(user)
-    return [str(interpreter()), "-I", "-S", "-E", "-c", _LOADER, role, who]
+    return [str(interpreter()), "-I", "-S", "-E", "-c", _LOADER, role]

@@ -54,6 +54,7 @@ class V1Group:
         self._period = group.PERIOD_US
         self._quota = self._open("cpu", "cpu.cfs_quota_us")
         self._peak = self._open("memory", "memory.max_usage_in_bytes")
+        self._kills = self._open("memory", "memory.oom_control")
 
     @property
     def entries(self) -> Sequence[str]:
@@ -95,11 +96,7 @@ class V1Group:
         return int(os.pread(self._peak, 64, 0)) if self._peak >= 0 else 0
 
     def oom_kills(self) -> int:
-        if folder := self._folders.get("memory"):
-            for line in group.read(folder / "memory.oom_control").splitlines():
-                if line.startswith(b"oom_kill "):
-                    return int(line.split()[1])
-        return 0
+        return group.count_of(b"oom_kill", self._kills)
 
     def cpu_s(self) -> float:
         if folder := self._folders.get("cpuacct"):
@@ -111,10 +108,10 @@ class V1Group:
         return [int(pid) for pid in group.read(folder / "cgroup.procs").split()]
 
     def remove(self) -> None:
-        for fd in (self._quota, self._peak):
+        for fd in (self._quota, self._peak, self._kills):
             if fd >= 0:
                 os.close(fd)
-        self._quota = self._peak = -1
+        self._quota = self._peak = self._kills = -1
         with contextlib.suppress(OSError):
             self.thaw()
         for folder in self._folders.values():

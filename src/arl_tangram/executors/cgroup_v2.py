@@ -40,8 +40,10 @@ class V2Group:
         self._milli = -1
         self._cores: str | None = None
         self._quota = os.open(folder / "cpu.max", os.O_RDWR | os.O_CLOEXEC)
-        self._peak = -1
+        self._peak = self._kills = -1
         self._peak_before = 0
+        if "memory" in limits:
+            self._kills = os.open(folder / "memory.events", os.O_RDONLY | os.O_CLOEXEC)
         with contextlib.suppress(OSError):
             self._peak = os.open(folder / "memory.peak", os.O_RDWR | os.O_CLOEXEC)
         if self._peak < 0:
@@ -85,11 +87,7 @@ class V2Group:
         return peak
 
     def oom_kills(self) -> int:
-        if "memory" in self._limits:
-            for line in group.read(self._folder / "memory.events").splitlines():
-                if line.startswith(b"oom_kill "):
-                    return int(line.split()[1])
-        return 0
+        return group.count_of(b"oom_kill", self._kills)
 
     def cpu_s(self) -> float:
         return int(group.read(self._folder / "cpu.stat").split()[1]) / 1e6
@@ -98,10 +96,10 @@ class V2Group:
         return [int(pid) for pid in group.read(self._folder / "cgroup.procs").split()]
 
     def remove(self) -> None:
-        for fd in (self._quota, self._peak):
+        for fd in (self._quota, self._peak, self._kills):
             if fd >= 0:
                 os.close(fd)
-        self._quota = self._peak = -1
+        self._quota = self._peak = self._kills = -1
         with contextlib.suppress(OSError):
             self.thaw()
         group.remove_folder(self._folder)

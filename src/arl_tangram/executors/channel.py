@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import os
 import socket
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 
 from .inside.frames import Reader
 
@@ -37,26 +38,24 @@ class Channel:
         self._reader = Reader(most)
         self._on_payload = on_payload
         self._on_end = on_end
-        self._unsent = bytearray()
+        self._unsent: deque[tuple[memoryview, Sequence[int]]] = deque()
         self._open = True
         self._loop.add_reader(sock.fileno(), self._readable)
 
-    def send(self, data: bytes) -> None:
-        """Send this, in order; what does not fit is sent as soon as there is room."""
+    def send(self, data: bytes, *, fds: Sequence[int] = ()) -> None:
+        """Send this, in order; what does not fit is sent as soon as there is room.
+
+        The other end has the descriptors before the first byte. They are ours to close.
+        """
         if not self._open:
+            _close(fds)
             return
-        if not self._unsent:
-            try:
-                sent = self._sock.send(data)
-            except BlockingIOError:
-                sent = 0
-            except OSError:
-                return  # the end is noticed by the reader
-            if sent == len(data):
-                return
-            data = data[sent:]
-            self._loop.add_writer(self._sock.fileno(), self._writable)
-        self._unsent += data
+        waits = bool(self._unsent)
+        self._unsent.append((memoryview(data), fds))
+        if not waits:
+            self._push()
+            if self._unsent:
+                self._loop.add_writer(self._sock.fileno(), self._writable)
 
     def close(self) -> None:
         if self._open:
@@ -64,7 +63,7 @@ class Channel:
             self._loop.remove_reader(self._sock.fileno())
             if self._unsent:
                 self._loop.remove_writer(self._sock.fileno())
-                self._unsent.clear()
+                self._drop()
             self._sock.close()
 
     def _readable(self) -> None:
@@ -85,13 +84,33 @@ class Channel:
             self._on_end()
 
     def _writable(self) -> None:
-        with contextlib.suppress(BlockingIOError):
+        self._push()
+        if not self._unsent:
+            self._loop.remove_writer(self._sock.fileno())
+
+    def _push(self) -> None:
+        """Send what there is room for."""
+        while self._unsent:
+            data, fds = self._unsent[0]
             try:
-                sent = self._sock.send(self._unsent[:CHUNK])
-            except OSError as error:
-                if isinstance(error, BlockingIOError):
-                    raise
-                sent = len(self._unsent)
-            del self._unsent[:sent]
-            if not self._unsent:
-                self._loop.remove_writer(self._sock.fileno())
+                sent = socket.send_fds(self._sock, [data], fds) if fds else self._sock.send(data)
+            except BlockingIOError:
+                return
+            except OSError:  # the end is noticed by the reader
+                self._drop()
+                return
+            _close(fds)
+            if sent == len(data):
+                self._unsent.popleft()
+            else:
+                self._unsent[0] = (data[sent:], ())
+
+    def _drop(self) -> None:
+        for _, fds in self._unsent:
+            _close(fds)
+        self._unsent.clear()
+
+
+def _close(fds: Sequence[int]) -> None:
+    for fd in fds:
+        os.close(fd)

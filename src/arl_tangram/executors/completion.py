@@ -11,6 +11,7 @@ from .port import MIB, Completion, Invocation
 from .warden import Report
 
 _WORDS_OF_WANT = (b"MemoryError", b"Cannot allocate memory", b"std::bad_alloc", b"out of memory")
+_WORDS_OF_A_KILL = (b"Killed", b"killed", b"SIGKILL", b"signal 9", b"137")
 KILLED_STATUS = 128 + signal.SIGKILL
 
 
@@ -23,6 +24,7 @@ class Circumstances:
         warden_trouble: how its warden broke down, if it did.
         environment_died: whether the whole environment is gone.
         oom_kills: how many processes were killed for want of memory while it ran.
+        crowded: whether another command ran in its environment meanwhile.
         background_lost: whether all of what an earlier command had left behind has ended.
         peak: the most bytes the environment held; 0 if unknown.
         memory_limited: whether the kernel limits the environment's memory as a whole.
@@ -33,6 +35,7 @@ class Circumstances:
     environment_died: bool
     warden_trouble: str
     oom_kills: int
+    crowded: bool
     background_lost: bool
     peak: int
     memory_limited: bool
@@ -48,8 +51,10 @@ def conclude(report: Report | None, invocation: Invocation, around: Circumstance
     outcome, reason = _judge(report, invocation, around.stopped)
     if outcome is Outcome.FAILED and around.memory_mib is not None:
         wanting = not around.memory_limited and any(w in stderr[-4096:] for w in _WORDS_OF_WANT)
-        if around.oom_kills > 0 or wanting:
+        if wanting or _was_hit(report, stderr, around):
             outcome, reason = Outcome.OUT_OF_MEMORY, _memory_reason(around.memory_mib, around.peak)
+        elif around.oom_kills and around.background_lost:
+            reason += "; what had been left in the background was ended for want of memory"
     if report.flags & frames.UNKILLABLE:
         reason += "; some of its processes could not be ended"
     return Completion(
@@ -67,6 +72,17 @@ def conclude(report: Report | None, invocation: Invocation, around: Circumstance
         state_survived=not report.flags & frames.SHELL_LOST
         and not (around.oom_kills and around.background_lost),
     )
+
+
+def _was_hit(report: Report, stderr: bytes, around: Circumstances) -> bool:
+    """Whether a process of this command was killed for want of memory, as far as can be known.
+
+    The kernel counts for the whole environment. Where something else in it may have been hit, the
+    command's own end has to tell.
+    """
+    if around.oom_kills > 0 and (around.crowded or around.background_lost):
+        return report.status == KILLED_STATUS or any(w in stderr[-4096:] for w in _WORDS_OF_A_KILL)
+    return around.oom_kills > 0
 
 
 def _judge(report: Report, invocation: Invocation, stopped: Outcome | None) -> tuple[Outcome, str]:

@@ -6,7 +6,6 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
@@ -15,9 +14,11 @@ from ..errors import ConfigError, Unavailable
 from . import completion
 from .files import Files
 from .force import Force
+from .given import files_of
 from .group import Group
 from .inside import frames
 from .port import Completion, CpuGrant, EnvironmentSpec, FileEntry, Invocation
+from .run import Run
 from .runner import Runner
 from .shell import LocalShell
 from .warden import Report, Warden, encode_environment
@@ -26,31 +27,10 @@ from .wardens import ANSWER_S, Wardens
 P = ParamSpec("P")
 T = TypeVar("T")
 
+LONGEST_ARGUMENT = 131_071  # the kernel takes no longer one
+SCRIPT_FD = 9
 HELP_S = 4.0
 """How long it may take to end a command from outside before the whole environment is ended."""
-
-
-@dataclass(slots=True, eq=False)
-class Run:
-    """One command on its way.
-
-    Attributes:
-        over: done when nothing of it is left to do.
-        background: who watched over processes when it began.
-        stopped: why it was told to end, if it was.
-        pinned: whether its warden has put it on its cores.
-    """
-
-    grant: CpuGrant
-    invocation: Invocation
-    over: asyncio.Future[None]
-    in_shell: bool = False
-    shell_lost: bool = False
-    warden: Warden | None = None
-    background: frozenset[Warden] = frozenset()
-    stopped: Outcome | None = None
-    pinned: bool = False
-    timers: list[asyncio.TimerHandle] = field(default_factory=list)
 
 
 class LocalSandbox:
@@ -93,7 +73,6 @@ class LocalSandbox:
         self._on_close = on_close
         self._wardens = Wardens(spec.id, runner=runner, offload=offload)
         self._runs: dict[str, Run] = {}
-        self._oom_kills = 0
         self._closing: asyncio.Task[None] | None = None
         runner.on_death = self._runner_died
 
@@ -105,19 +84,21 @@ class LocalSandbox:
 
     async def run(self, run_id: str, invocation: Invocation, grant: CpuGrant) -> Completion:
         def order(run: Run, warden: Warden) -> asyncio.Future[Report | None]:
+            argv, given = self._command(invocation)
             return warden.order(
                 "run",
-                self._command(invocation),
+                argv,
                 {
                     **self._force.encoded_variables(grant),
                     **self._variables,
                     **encode_environment(invocation.variables),
                 },
                 self.folder(invocation),
-                invocation.stdin,
+                tuple(given),
                 self.cores_to_pin(run),
                 invocation.idle_timeout_s,
                 invocation.output_limit_bytes,
+                fds=files_of(given.values()),
             )
 
         run = self.new_run(invocation, grant)
@@ -171,7 +152,11 @@ class LocalSandbox:
             if run.stopped is not None:  # told to stop before it could start
                 self._give_back(run, run.warden)
                 return Completion(outcome=run.stopped, reason="was told to stop")
-            report = order(run, run.warden)
+            try:
+                report = order(run, run.warden)
+            except OSError as error:  # we are out of files or of memory
+                self._give_back(run, run.warden)
+                return Completion(outcome=Outcome.LOST, reason=f"its input: {error}")
             return await self._see_to_its_end(run, run.warden, report)
         finally:
             self._forget(run_id, run)
@@ -184,6 +169,11 @@ class LocalSandbox:
         if not self._runs:
             self._group.start_peak()
         self._runs[run_id] = run
+        if len(self._runs) > 1:
+            for each in self._runs.values():
+                each.crowded = True
+        if self.spec.memory_mib is not None:
+            run.kills_before = self._group.oom_kills()
         run.background = self._wardens.background
         self._apply_grants()
 
@@ -202,7 +192,8 @@ class LocalSandbox:
             raise
         if ended is None:
             await self._wardens.mourn()
-        return self._conclude(run, warden, ended)
+        self._let_go(run, warden, ended)
+        return await self._conclude(run, warden, ended)
 
     async def _end_for_good(self, run: Run, warden: Warden) -> None:
         """Wait until the command is gone, however often we are cancelled meanwhile."""
@@ -215,25 +206,33 @@ class LocalSandbox:
                 continue
         if report.result() is None:
             await self._wardens.mourn()
-        self._conclude(run, warden, report.result())
+        self._let_go(run, warden, report.result())
 
-    def _conclude(self, run: Run, warden: Warden, report: Report | None) -> Completion:
+    def _let_go(self, run: Run, warden: Warden, report: Report | None) -> None:
+        """Its command has ended, and the warden may have other work from now on."""
+        run.is_over()
         if report is not None and report.flags & frames.LEFT:
             self._wardens.retire(warden)
         elif report is not None:
             self._give_back(run, warden)
         run.shell_lost = report is None or bool(report.flags & frames.SHELL_LOST)
-        limit = self.spec.memory_mib
-        suspicious = limit is not None and (report is None or report.status or run.stopped)
-        peak, kills = self._memory_seen(kills=bool(suspicious))
+
+    async def _conclude(self, run: Run, warden: Warden, report: Report | None) -> Completion:
+        stopped, limit = run.stopped, self.spec.memory_mib
+        suspicious = limit is not None and (report is None or report.status or stopped)
+        peak, kills = self._memory_seen(run, kills=bool(suspicious))
+        if kills and run.background:
+            at_work = {other.warden for other in self._runs.values()}
+            await self._wardens.look_after(run.background - at_work)
         return completion.conclude(
             report,
             run.invocation,
             completion.Circumstances(
-                stopped=run.stopped,
+                stopped=stopped,
                 environment_died=self._runner.died,
                 warden_trouble=warden.trouble,
                 oom_kills=kills,
+                crowded=run.crowded,
                 background_lost=not run.background <= self._wardens.background,
                 peak=peak,
                 memory_limited="memory" in self._limits,
@@ -241,16 +240,12 @@ class LocalSandbox:
             ),
         )
 
-    def _memory_seen(self, *, kills: bool) -> tuple[int, int]:
-        """The peak and, if asked for, the kills since they were last asked for."""
+    def _memory_seen(self, run: Run, *, kills: bool) -> tuple[int, int]:
+        """The peak and, if asked for, the kills since the command began."""
         try:
-            peak, now = self._group.peak(), self._oom_kills
-            if kills:
-                now = self._group.oom_kills()
+            return self._group.peak(), self._group.oom_kills() - run.kills_before if kills else 0
         except OSError:  # the environment is being closed, and its group went first
             return 0, 0
-        fresh, self._oom_kills = now - self._oom_kills, now
-        return peak, fresh
 
     def _give_back(self, run: Run, warden: Warden) -> None:
         if run.in_shell:
@@ -259,8 +254,7 @@ class LocalSandbox:
             self._wardens.give_back(warden)
 
     def _forget(self, run_id: str, run: Run) -> None:
-        for timer in run.timers:
-            timer.cancel()
+        run.is_over()
         del self._runs[run_id]
         run.over.set_result(None)
         if not self.usable:
@@ -343,11 +337,18 @@ class LocalSandbox:
 
     # -- commands --------------------------------------------------------------------------------
 
-    def _command(self, invocation: Invocation) -> list[bytes]:
+    @staticmethod
+    def _command(invocation: Invocation) -> tuple[list[bytes], dict[int, bytes]]:
+        """Its words, and what it is given to read at which of its descriptors."""
         command = invocation.command
-        if isinstance(command, str):
-            return [b"/bin/sh", b"-c", os.fsencode(command)]
-        return [os.fsencode(word) for word in command] or [b""]
+        given = {} if invocation.stdin is None else {0: invocation.stdin}
+        if not isinstance(command, str):
+            return [os.fsencode(word) for word in command] or [b""], given
+        text = os.fsencode(command)
+        if len(text) > LONGEST_ARGUMENT:
+            given[SCRIPT_FD] = b"exec %d<&-; " % SCRIPT_FD + text
+            text = b". /proc/self/fd/%d" % SCRIPT_FD
+        return [b"/bin/sh", b"-c", text], given
 
     @property
     def home(self) -> bytes:

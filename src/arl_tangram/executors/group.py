@@ -140,6 +140,15 @@ def read(path: Path | str) -> bytes:
         os.close(fd)
 
 
+def count_of(name: bytes, fd: int) -> int:
+    """The number in the line of this name of an open file of a group; 0 if there is none."""
+    if fd >= 0:
+        for line in os.pread(fd, 4096, 0).splitlines():
+            if line.startswith(name + b" "):
+                return int(line.split()[1])
+    return 0
+
+
 def make_in_room(room: Path, make: Callable[[Path], None], name: str) -> None:
     """Make a room that hosts share, and a folder in it."""
     for _ in range(100):

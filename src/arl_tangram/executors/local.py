@@ -60,7 +60,6 @@ class LocalHost:
             raise ConfigError(f"cpu_scale={cpu_scale}: give a number above 0, at most 1")
         self._scale = cpu_scale
         self._pin = pin and cpu_scale == 1
-        self._user = probe.command_user()
         self._found = probe.choose(enforcement=enforcement, isolation=isolation)
         self._groups = self._found.groups
         try:
@@ -73,13 +72,10 @@ class LocalHost:
         self._sites = Sites(
             self._state.folder,
             found=self._found,
-            user=self._user,
             program_fd=self._program_fd,
             etc=self._state.folder / ETC,
         )
-        self._stem = Stem(
-            user=self._user, program_fd=self._program_fd, log=self._state.folder / "log"
-        )
+        self._stem = Stem(program_fd=self._program_fd, log=self._state.folder / "log")
         # One thread, which lives as long as we do: what it starts is told to end with it.
         self._spawner = ThreadPoolExecutor(1, thread_name_prefix="tangram-spawner")
         self._offload = ThreadPoolExecutor(4, thread_name_prefix="tangram-host")
@@ -103,7 +99,8 @@ class LocalHost:
         loop = asyncio.get_running_loop()
         # Numbered, since the remains of one of the same name may still be on their way out.
         site = self._sites.choose(spec, f"{next(self._numbers)}-{spec.id}")
-        runner = Runner(site.folder / "log", stem=self._stem if site.walled else None)
+        stem = self._stem if site.walled else None
+        runner = Runner(site.folder / "log", stem=stem, refused=site.refused)
         making = loop.run_in_executor(self._spawner, self._sites.build, site, runner)
         sandbox: LocalSandbox | None = None
         try:
@@ -140,10 +137,10 @@ class LocalHost:
     async def _undo(self, site: Site, runner: Runner, making: asyncio.Future[Group]) -> None:
         """Take away what was made of an environment that did not open."""
         await asyncio.wait([making])
-        if making.exception() is not None:
-            return  # it has cleaned up after itself
-        await runner.end()
-        await asyncio.to_thread(_remove, making.result(), site.folder)
+        if making.exception() is None:  # else it has cleaned up after itself
+            await runner.end()
+            await asyncio.to_thread(_remove, making.result(), site.folder)
+        self._sites.leave(site)
 
     async def close(self) -> None:
         self._closed = True
@@ -177,12 +174,11 @@ class LocalHost:
             raise ConfigError(trouble)
 
     def _make_state(self, parent: Path) -> State:
-        passable = self._user is not None and not self._found.namespaces
+        passable = self._found.ids is not None and not self._found.namespaces
         state = State(parent, passable=passable)
         (state.folder / PROGRAM).write_bytes(boot.program())
         if self._found.namespaces:
-            uid = os.getuid() if self._user is None else self._user
-            namespaces.make_etc(state.folder / ETC, uid=uid)
+            namespaces.make_etc(state.folder / ETC, uid=os.getuid())
         return state
 
     # -- closing ---------------------------------------------------------------------------------
@@ -195,6 +191,7 @@ class LocalHost:
             removal = loop.run_in_executor(self._offload, _remove, group, site.folder)
             self._removals.add(removal)
             removal.add_done_callback(self._removals.discard)
+            removal.add_done_callback(lambda _: self._sites.leave(site))
 
         return closed
 

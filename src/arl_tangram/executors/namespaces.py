@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from . import boot
 WORKSPACE = "/workspace"
 HOME = "/home/user"
 TMP = "/tmp"  # noqa: S108  a folder of its own
+SHM = "/dev/shm"  # noqa: S108  of its own too
 SYSTEM = ("/usr", "/opt")
 LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 # What programs need of /etc to run at all; nothing in it is secret.
@@ -42,6 +44,7 @@ ETC = (
     "terminfo",
     "timezone",
 )
+USERS = ("passwd", "group")
 # As the kernel numbers them; `os` has names for them only in later versions.
 NEW_NS, NEW_UTS, NEW_IPC = 0x20000, 0x4000000, 0x8000000
 NEW_USER, NEW_PID, NEW_NET = 0x10000000, 0x20000000, 0x40000000
@@ -67,11 +70,17 @@ def make_etc(target: Path, *, uid: int) -> None:
                 shutil.copyfile(source, into)  # a link to the file's real place may lead outside
         except OSError:
             continue  # not readable for us, so not needed by what runs as us
-    users = f"root:x:0:0::/root:/bin/sh\nuser:x:{uid}:{uid}::{HOME}:/bin/sh\n"
-    (target / "passwd").write_text(users)
-    (target / "group").write_text(f"root:x:0:\nuser:x:{uid}:\n")
+    write_users(target, uid=uid)
     (target / "hosts").write_text("127.0.0.1 localhost\n::1 localhost\n")
     (target / "hostname").write_text("environment\n")
+
+
+def write_users(folder: Path, *, uid: int) -> None:
+    """Write the `USERS` files of an environment, whose commands run as this user."""
+    users = f"root:x:0:0::/root:/bin/sh\nuser:x:{uid}:{uid}::{HOME}:/bin/sh\n"
+    for name, text in zip(USERS, (users, f"root:x:0:\nuser:x:{uid}:\n"), strict=True):
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o644)
 
 
 def interpreter_folders() -> list[Path]:
@@ -96,11 +105,15 @@ def arguments(
     readable: Sequence[Path],
     user_namespace: bool,
     info_fd: int | None,
+    refused_fd: int | None = None,
+    users: Path | None = None,
+    shm_bytes: int | None = None,
 ) -> list[str]:
     """The command line of bubblewrap, up to the program that is to be the first process.
 
     The folders are what it may write to, by their paths inside. A user namespace is always needed
-    without root. The first process's id is reported to `info_fd`.
+    without root. The first process's id is reported to `info_fd`; a filter of its calls is read
+    from `refused_fd`. `users` is a folder with `USERS` files of its own.
     """
     line = [bwrap, "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
     line += ["--die-with-parent", "--as-pid-1", "--hostname", "environment"]
@@ -112,6 +125,8 @@ def arguments(
         line += ["--cap-drop", "ALL"]
     if info_fd is not None:
         line += ["--info-fd", str(info_fd)]
+    if refused_fd is not None:
+        line += ["--seccomp", str(refused_fd)]
     for folder in SYSTEM:
         if Path(folder).is_dir():
             line += ["--ro-bind", folder, folder]
@@ -122,6 +137,9 @@ def arguments(
         elif path.is_dir():
             line += ["--ro-bind", str(path), str(path)]
     line += ["--proc", "/proc", "--dev", "/dev"]
+    if shm_bytes is not None:
+        line += ["--size", str(shm_bytes)]
+    line += ["--tmpfs", SHM]
     line += _passable_above([Path(inside) for inside in folders])
     for inside, outside in folders.items():
         line += ["--bind", str(outside), inside]
@@ -134,6 +152,11 @@ def arguments(
         for shared in (f"/etc/{name}" for name in ETC):
             if Path(shared).is_dir():
                 line += ["--ro-bind", shared, shared]
+    if users is not None:
+        for name in USERS:
+            line += ["--ro-bind", str(users / name), f"/etc/{name}"]
+    if user_namespace:  # else they belong to root
+        line += ["--remount-ro", "/dev", "--remount-ro", "/"]
     return line
 
 
@@ -156,6 +179,12 @@ def shut_out(readable: Sequence[Path], state: Path) -> str | None:
 
 def _is_system(path: Path) -> bool:
     return any(path.is_relative_to(folder) for folder in SYSTEM)
+
+
+def can_bound(bwrap: str) -> bool:
+    """Whether this bubblewrap can give a file system in memory a size: it can since 0.7."""
+    asked = subprocess.run([bwrap, "--help"], capture_output=True, check=False, env={})
+    return b"--size" in asked.stdout + asked.stderr
 
 
 def find_bwrap() -> str | None:

@@ -60,7 +60,8 @@ class Invocation:
 
     Attributes:
         cwd: the working directory, relative to the workspace unless absolute.
-        stdin: what it can read; None means that its input is empty and closed.
+        stdin: what it can read; None means that its input is empty and closed. It is no memory
+            of the environment, read or not.
         timeout_s: the limit on its run time.
         idle_timeout_s: the limit on the time without any output.
         output_limit_bytes: how much of each stream is kept; beyond it head and tail are.
@@ -80,7 +81,8 @@ class Completion:
     """How a command ended.
 
     Attributes:
-        exit_code: its exit status, 128 + n if signal n ended it; None if it never ran.
+        exit_code: its exit status, 128 + n if signal n ended it, 127 if its program was not
+            found, 126 if it could not be run; None if it never ran.
         stdout: what it printed; if `truncated`, head and tail around a marker line.
         stdout_bytes: how much it printed in all.
         reason: why it ended so, in one sentence; empty on success.
@@ -157,10 +159,13 @@ class Sandbox(Protocol):
     async def read(self, path: str) -> bytes: ...
 
     async def upload(self, source: Path, path: str) -> None:
-        """Copy a file or a folder from the host into the environment."""
+        """Copy a file or a folder from the host into the environment; links in it stay behind."""
 
     async def download(self, path: str, target: Path) -> None:
-        """Copy a file or a folder from the environment to the host."""
+        """Copy a file or a folder from the environment to the host.
+
+        Links, pipes and all else that is neither stay behind.
+        """
 
     async def list(self, path: str = ".") -> Sequence[FileEntry]: ...
 

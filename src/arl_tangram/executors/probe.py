@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import resource
 import subprocess
 from collections.abc import Collection, Mapping
@@ -11,7 +12,8 @@ from pathlib import Path
 from typing import Protocol
 
 from ..errors import ConfigError, Unavailable
-from . import boot, namespaces
+from . import boot, namespaces, users
+from . import refused as refusal
 from .cgroup_v1 import V1Groups
 from .cgroup_v2 import V2Groups
 from .group import Groups, NoGroups
@@ -26,12 +28,18 @@ GUARANTEES: Mapping[str, str] = {
     "processes": "programs see and reach no processes but their environment's",
     "network": "programs reach no network unless the environment was opened with it",
     "user": "commands run as a user that owns nothing on the host",
+    "limits": "what the kernel limits by user is the environment's own: it has a user to itself",
+    "kernel": "programs are refused what reaches the kernel's shared state: keys, tracing, its log",
 }
 ENFORCEMENTS = ("cgroup-v2", "cgroup-v1", "rlimits", "none")
 ISOLATIONS = ("namespaces", "process-group")
-WALLS = frozenset({"files", "processes", "network", "user"})
-NOBODY = 65534
-"""The user that commands run as when we are root."""
+LIMITS = ("cpu", "cores", "memory", "pids", "freeze")
+WALLS = ("files", "processes", "network", "user")
+UNLIMITED = (
+    "disk space and files (inodes) of environments are not limited: put state_dir on a file system "
+    "of its own, or under a quota, so that one that fills it harms nothing else"
+)
+"""What no machine holds, and what to do about it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,13 +71,22 @@ class Report:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """The chosen rungs of both ladders, ready for use."""
+    """The chosen rungs of both ladders, ready for use.
+
+    Attributes:
+        bounds: whether bubblewrap can bound what it mounts in memory.
+        ids: the users that environments may run as; None if they run as ourselves.
+        refused: the filter of the calls that untrusted commands are refused, if there is one.
+    """
 
     report: Report
     groups: Groups
     namespaces: bool
     bwrap: str = ""
     user_namespace: bool = False
+    bounds: bool = False
+    ids: range | None = None
+    refused: bytes = b""
 
     def require(self, names: str | Collection[str] | None) -> None:
         """Raise `Unavailable` unless all of these are in force."""
@@ -91,11 +108,6 @@ class _Maker(Protocol):
     def __call__(self) -> Groups: ...
 
 
-def command_user() -> int | None:
-    """The user id that commands run as; None means our own."""
-    return NOBODY if os.getuid() == 0 else None
-
-
 def choose(*, enforcement: str = "auto", isolation: str = "auto") -> Found:
     """Find the best there is, or exactly what is asked for; its groups are the caller's to close.
 
@@ -112,14 +124,25 @@ def choose(*, enforcement: str = "auto", isolation: str = "auto") -> Found:
     groups, lacks_limits = _find_groups(enforcement)
     guarantees = set(groups.limits)
     if bwrap:
-        guarantees |= WALLS - {"user"}
-    if command_user() is not None or user_namespace:
+        guarantees |= {*WALLS} - {"user"}
+    ids = None if user_namespace else users.ids()
+    if ids is not None or user_namespace:
         guarantees.add("user")
+    if ids is not None and len(ids) > 1:
+        guarantees.add("limits")
+    if refused := refusal.program():
+        guarantees.add("kernel")
+    bounds = bool(bwrap) and namespaces.can_bound(bwrap)
+    weaker = _weaker(guarantees, lacks_limits, lacks_walls)
+    if bwrap and not bounds:
+        weaker.append(
+            "shared memory (/dev/shm) has no bound but the memory limit (bubblewrap is older than 0.7)"
+        )
     report = Report(
         enforcement=groups.name,
         isolation="namespaces" if bwrap else "process-group",
         guarantees=frozenset(guarantees),
-        weaker=tuple(_weaker(guarantees, lacks_limits, lacks_walls)),
+        weaker=tuple(weaker),
         mend=tuple(_mend(guarantees, bwrap)),
     )
     return Found(
@@ -128,6 +151,9 @@ def choose(*, enforcement: str = "auto", isolation: str = "auto") -> Found:
         namespaces=bool(bwrap),
         bwrap=bwrap,
         user_namespace=user_namespace,
+        bounds=bounds,
+        ids=ids,
+        refused=refused,
     )
 
 
@@ -187,8 +213,14 @@ def _find_groups(enforcement: str) -> tuple[Groups, str]:
 
 def _weaker(guarantees: set[str], lacks_limits: str, lacks_walls: str) -> list[str]:
     sentences = []
-    for names, reason in ((GUARANTEES.keys() - WALLS, lacks_limits), (WALLS, lacks_walls)):
-        if missing := [name for name in GUARANTEES if name in names - guarantees]:
+    rungs = (
+        (LIMITS, lacks_limits),
+        (WALLS, lacks_walls),
+        (("limits",), "only root, with all ids, can give each environment a user of its own"),
+        (("kernel",), f"no filter of calls is known for {platform.machine()} and its kernel"),
+    )
+    for names, reason in rungs:
+        if missing := [name for name in names if name not in guarantees]:
             because = f" ({reason})" if reason else ""
             sentences.append(f"not in force: {', '.join(missing)}{because}")
     return sentences
@@ -203,4 +235,4 @@ def _mend(guarantees: set[str], bwrap: str) -> list[str]:
         )
     if not bwrap:
         sentences.append("for isolation, install bubblewrap (Debian: apt install bubblewrap)")
-    return sentences
+    return [*sentences, UNLIMITED]

@@ -16,7 +16,7 @@ from .inside import tree
 from .spawning import spawn
 from .stem import Entry, Stem
 
-READY_FD, INFO_FD = 3, 5
+READY_FD, INFO_FD, REFUSED_FD = 3, 5, 6
 END_S = 6.0
 
 # The first process of a PID namespace: it takes in what has lost its parent, and does nothing else.
@@ -30,6 +30,7 @@ class Runner:
         log: the file it complains to.
         stem: what makes the wardens of an environment behind walls; None without walls, where the
             first process does.
+        refused: the filter of the calls that an environment behind walls is refused, if any.
 
     Attributes:
         died: whether it has ended.
@@ -38,15 +39,16 @@ class Runner:
         entry: how wardens get to where they belong; set before the first is made.
     """
 
-    def __init__(self, log: Path, *, stem: Stem | None) -> None:
+    def __init__(self, log: Path, *, stem: Stem | None, refused: bytes = b"") -> None:
         self._loop = asyncio.get_running_loop()
         self._log = log
         self._stem = stem
+        self._refused = refused
         self.died = False
         self.on_death: Callable[[], None] = lambda: None
         self._ended: asyncio.Future[None] = self._loop.create_future()
         self.pid = 0
-        self.entry = Entry(0, 0, (), {})
+        self.entry = Entry(0, 0, (), {}, None, b"")
         self._first_pid = 0
         self._first = self._watched = -1
         self._control: socket.socket | None = None
@@ -63,22 +65,27 @@ class Runner:
                 self.pid = self._first_pid = spawn(argv, fds=fds, log=self._log)
         else:
             self._stem.ensure()
-            ready, says_ready = os.pipe2(os.O_CLOEXEC)
-            info, says_info = os.pipe2(os.O_CLOEXEC)
-            try:
-                fds = {READY_FD: says_ready, INFO_FD: says_info}
-                self.pid = spawn(argv, fds=fds, log=self._log)
-                os.close(says_ready)
-                os.close(says_info)
-                says_ready = says_info = -1
-                self._first_pid = _child_pid(info) if os.read(ready, 1) else 0
-            finally:
-                for fd in (ready, info, says_ready, says_info):
-                    if fd >= 0:
-                        os.close(fd)
+            self._first_pid = self._start_behind_walls(argv)
         if self._first_pid:
             self._first = os.pidfd_open(self._first_pid)
         return self._first_pid
+
+    def _start_behind_walls(self, argv: list[str]) -> int:
+        (ready, says_ready), (info, says_info), (refused, says_refused) = (
+            os.pipe2(os.O_CLOEXEC) for _ in range(3)
+        )
+        try:
+            try:
+                os.write(says_refused, self._refused)
+                fds = {READY_FD: says_ready, INFO_FD: says_info, REFUSED_FD: refused}
+                self.pid = spawn(argv, fds=fds, log=self._log)
+            finally:
+                for fd in (says_ready, says_info, refused, says_refused):
+                    os.close(fd)
+            return _child_pid(info) if os.read(ready, 1) else 0
+        finally:
+            os.close(ready)
+            os.close(info)
 
     def watch(self) -> None:
         """Notice its end from now on."""

@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
+import weakref
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ..errors import Unavailable
+from .given import fill
 from .inside import frames
 from .port import Completion, CpuGrant, Invocation
 
 if TYPE_CHECKING:
-    from .environment import LocalSandbox, Run
+    from .environment import LocalSandbox
     from .force import Force
+    from .run import Run
     from .warden import Report, Warden
 
 SHELLS = (b"/bin/bash", b"/usr/bin/bash", b"/bin/sh")
@@ -36,6 +39,8 @@ class LocalShell:
         self._warden: Warden | None = None
         self._granted: dict[str, str] = {}
         self._closed = False
+        self._input = os.memfd_create("input", os.MFD_CLOEXEC)
+        self._close_input = weakref.finalize(self, os.close, self._input)
 
     async def start(self) -> Warden:
         """Have a shell; returns its warden."""
@@ -43,7 +48,9 @@ class LocalShell:
             return self._warden
         path = next((p for p in SHELLS if os.path.exists(p)), SHELLS[-1])  # noqa: PTH110
         warden = await self._sandbox.new_warden()
-        started = await warden.order("shell", path, self._variables, self._sandbox.home)
+        started = await warden.order(
+            "shell", path, self._variables, self._sandbox.home, fds=[os.dup(self._input)]
+        )
         if started is None or started.flags & frames.NEVER_RAN:
             reason = started.reason if started else "its warden was lost"
             raise Unavailable(f"no shell could be started: {reason}")
@@ -52,10 +59,10 @@ class LocalShell:
 
     async def run(self, run_id: str, invocation: Invocation, grant: CpuGrant) -> Completion:
         def order(run: Run, warden: Warden) -> asyncio.Future[Report | None]:
+            fill(self._input, invocation.stdin or b"")
             return warden.order(
                 "command",
                 self._text(invocation, grant),
-                invocation.stdin,
                 self._sandbox.cores_to_pin(run),
                 invocation.idle_timeout_s,
                 invocation.output_limit_bytes,
@@ -78,11 +85,14 @@ class LocalShell:
     async def close(self) -> None:
         async with self._turn:
             self._closed = True
+            self._close_input()
             if self._warden is not None:
                 await self._sandbox.dismiss(self._warden)
                 self._warden = None
 
     def _settle(self, run: Run) -> None:
+        if run.invocation.stdin:
+            fill(self._input, b"")  # nothing reads it any more, and it may be large
         if run.shell_lost:
             self._warden = None
 

@@ -23,28 +23,30 @@ class Entry(NamedTuple):
         kinds: which of its namespaces to join.
         files: the files of its group that a process writes to in order to move itself there.
         limits: its limits by what `resource` calls them.
+        user: the id that its commands run as; None means our own.
+        refused: the filter of the calls its commands are refused; empty if they are trusted.
     """
 
     first: int
     kinds: int
     files: Sequence[str]
     limits: Mapping[int, int]
+    user: int | None
+    refused: bytes
 
     def order(self) -> bytes:
         """The order to make a warden so."""
-        fields = ("warden", self.first, self.kinds, tuple(self.files), dict(self.limits))
-        return marshal.dumps(fields)
+        where = (self.first, self.kinds, tuple(self.files), dict(self.limits))
+        return marshal.dumps(("warden", *where, self.user, self.refused))
 
 
 class Stem:
     """Args:
-    user: the id that commands run as; None means our own.
     program_fd: an open file with our code for it.
     log: the file it complains to.
     """
 
-    def __init__(self, *, user: int | None, program_fd: int, log: Path) -> None:
-        self._user = user
+    def __init__(self, *, program_fd: int, log: Path) -> None:
         self._program_fd = program_fd
         self._log = log
         self._pid = 0
@@ -56,7 +58,7 @@ class Stem:
             return
         if self._control is not None:
             self._control.close()
-        argv = boot.command("stem", user=self._user)
+        argv = boot.command("stem")
         self._control, inside = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with inside:
             fds = {boot.CONTROL_FD: inside.fileno(), boot.PROGRAM_FD: self._program_fd}

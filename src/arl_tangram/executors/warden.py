@@ -6,7 +6,7 @@ import asyncio
 import os
 import socket
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from .channel import Channel
@@ -92,13 +92,17 @@ class Warden:
         """The number of the order it was given last."""
         return self._serial
 
-    def order(self, verb: str, *fields: object) -> asyncio.Future[Report | None]:
-        """Give an order; its result is None when the warden was lost over it."""
+    def order(
+        self, verb: str, *fields: object, fds: Sequence[int] = ()
+    ) -> asyncio.Future[Report | None]:
+        """Give an order; its result is None when the warden was lost over it.
+
+        The descriptors go with it; they are closed here.
+        """
         self._serial += 1
         self._report = self._loop.create_future()
-        if self.alive:
-            self._channel.send(frames.to_warden((verb, self._serial, *fields)))
-        else:
+        self._channel.send(frames.to_warden((verb, self._serial, *fields)), fds=fds)
+        if not self.alive:
             self._report.set_result(None)
         return self._report
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Collection
 from concurrent.futures import Executor
 
 from ..errors import Unavailable
+from .inside import frames
 from .runner import Runner
 from .warden import Warden
 
@@ -80,6 +82,15 @@ class Wardens:
             self._idle.append(await self.make())
         except Unavailable:
             await self._runner.death(FAREWELL_S)
+
+    async def look_after(self, wardens: Collection[Warden]) -> None:
+        """Learn which of these, which are not at work, still have processes to watch over."""
+        asked = {w.order("still"): w for w in wardens if w in self._lingering}
+        if asked:
+            await asyncio.wait(asked, timeout=ANSWER_S)
+        for answer, warden in asked.items():
+            if answer.done() and (told := answer.result()) and not told.flags & frames.LEFT:
+                self._lingering.discard(warden)
 
     async def dismiss(self, warden: Warden) -> None:
         """End one and everything it answers for."""

@@ -26,13 +26,9 @@ class Environment:
 
     Use it as an asynchronous context manager, or `open` (or await) and `close` it. It holds its
     memory all the time, and processors only while a command runs in it.
-
-    Attributes:
-        step: the batch its trajectory belongs to, if that was said.
     """
 
-    def __init__(self, place: SandboxPlace, *, intake: Intake, step: str | None = None) -> None:
-        self.step = step
+    def __init__(self, place: SandboxPlace, *, intake: Intake) -> None:
         self._place = place
         self._intake = intake
 
@@ -50,6 +46,11 @@ class Environment:
     @property
     def trajectory(self) -> str:
         return self._place.environment.trajectory
+
+    @property
+    def step(self) -> str | None:
+        """The batch its trajectory belongs to, if that was said."""
+        return self._place.environment.step or None
 
     @property
     def node(self) -> NodeId | None:
@@ -120,11 +121,15 @@ class Environment:
         return (await self.read(path)).decode()
 
     async def upload(self, source: str | Path, path: str) -> None:
-        """Copy a file or a folder of this machine into the environment."""
+        """Copy a file or a folder of this machine into the environment; links in it are left out."""
         await self._place.require_open().upload(Path(source), path)
 
     async def download(self, path: str, target: str | Path) -> None:
-        """Copy a file or a folder of the environment to this machine."""
+        """Copy a file or a folder of the environment to this machine.
+
+        Of a folder, only files and folders are copied: links and pipes in it are left out. A link
+        given as `path` itself is followed, as far as it stays in the workspace.
+        """
         await self._place.require_open().download(path, Path(target))
 
     async def list(self, path: str = ".") -> Sequence[FileEntry]:

@@ -20,6 +20,7 @@ from ..core.events import ActionExited, Event
 from ..core.model import MILLI, Action, ActionId, Outcome
 from .observers import Observer
 from .results import Timing
+from .steps import Steps
 
 BUCKETS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
 """Upper bounds in seconds."""
@@ -101,3 +102,8 @@ class Metrics(Observer, Collector):
         self._granted += milli - self._held.pop(action, 0)
         if milli:
             self._held[action] = milli
+
+
+def counters(registry: CollectorRegistry) -> list[Observer]:
+    """All that count, in this registry."""
+    return [Metrics(registry), Steps(registry)]

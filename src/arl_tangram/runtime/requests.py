@@ -182,6 +182,7 @@ def environment_for(
     *,
     task: str,
     trajectory: str | None,
+    step: str | int | None,
     memory_mib: int | None,
     milli: int,
     priority: int,
@@ -194,6 +195,7 @@ def environment_for(
         trajectory=TrajectoryId(
             identity if trajectory is None else _word(trajectory, "trajectory")
         ),
+        step="" if step is None else _word(str(step), "step"),
         needs={name: amount for name, amount in needs.items() if amount},
         priority=_whole(priority, "priority"),
     )

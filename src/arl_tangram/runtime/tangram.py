@@ -43,7 +43,7 @@ from .journal import Header, JournalWriter
 from .lease import Lease
 from .local import node_of
 from .machine import this_machine
-from .metrics import Metrics
+from .metrics import counters
 from .observers import Observer
 from .outside import Outside
 from .place import SandboxPlace
@@ -194,7 +194,7 @@ class Tangram(Outside):
                 self._node, gpus=devices.count, gpu_mib=devices.mib, gpu_model=devices.model
             )
         clock = self._clock or MonotonicClock()
-        observers = [Metrics(self.metrics), *self._observers]
+        observers = [*counters(self.metrics), *self._observers]
         eviction = OF_POLICIES.get(self._policy_name, "cost")
         if self._journal is not None:
             header = Header(
@@ -259,7 +259,7 @@ class Tangram(Outside):
         Args:
             task: the training job it belongs to; tasks share fairly.
             trajectory: the rollout it serves.
-            step: the batch that rollout belongs to.
+            step: the batch that rollout belongs to; the metrics tell how far it is.
             memory: the most all its processes may hold together; None means unlimited.
             network: whether it may reach the network.
             variables: environment variables of every command in it.
@@ -274,11 +274,12 @@ class Tangram(Outside):
         intake = self._ready
         identity = f"{self._prefix}-{intake.names.next('e')}"
         milli = 0 if cpus is None else units.cpu_request(cpus).milli
-        memory_mib = None if memory is None else units.size_mib(memory, "memory")
+        memory_mib = units.memory_mib(memory)
         environment = environment_for(
             identity,
             task=task,
             trajectory=trajectory,
+            step=step,
             memory_mib=memory_mib,
             milli=milli,
             priority=priority,
@@ -294,7 +295,7 @@ class Tangram(Outside):
             workspace=None if workspace is None else Path(workspace),
         )
         place = SandboxPlace(environment, spec, hosts=self._hosts(), driver=intake.driver)
-        return Environment(place, intake=intake, step=None if step is None else str(step))
+        return Environment(place, intake=intake)
 
     async def run(
         self, command: Command, *, check: bool = False, **options: Unpack[FreshOptions]
@@ -306,8 +307,7 @@ class Tangram(Outside):
     def submit(self, command: Command, **options: Unpack[FreshOptions]) -> Handle:
         """Let a command wait for its resources; it gets an environment of its own."""
         intake = self._ready
-        memory = options.pop("memory", DEFAULT_MEMORY)
-        memory_mib = None if memory is None else units.size_mib(memory, "memory")
+        memory_mib = units.memory_mib(options.pop("memory", DEFAULT_MEMORY))
         task = options.pop("task", "default")
         identity = f"{self._prefix}-{intake.names.next('f')}"
         trajectory = options.pop("trajectory", None)

@@ -84,6 +84,11 @@ def size_mib(value: Size, field: str) -> int:
     return -(-size // MIB)
 
 
+def memory_mib(value: Size | None) -> int | None:
+    """What `memory=` means in MiB; None is no limit."""
+    return None if value is None else size_mib(value, "memory")
+
+
 def cpu_request(
     value: Cpus, *, field: str = "cpus", resizable: bool = True, speedup: Speedup | None = None
 ) -> CpuRequest:

@@ -98,6 +98,10 @@ class Comparison:
         """Trajectories that could not be placed, over all seeds."""
         return sum(measures.aborted for measures in self.measures[policy])
 
+    def ran(self, policy: str) -> bool:
+        """Whether any trajectory found a place under a policy; if not, it has no figures."""
+        return any(measures.ran for measures in self.measures[policy])
+
     def as_json(self) -> dict[str, Any]:
         """The document that `simulate -o json` prints."""
         document: dict[str, Any] = {
@@ -126,10 +130,11 @@ class Comparison:
     def _figures(self, policy: str) -> dict[str, Any]:
         all_measures = self.measures[policy]
         actions = [measures.actions for measures in all_measures]
+        ran = self.ran(policy)
         outcomes = sorted({name for measures in all_measures for name in measures.outcomes})
         return {
             "actions": actions[0] if len(actions) == 1 else fmean(actions),
-            **{figure: self.mean(policy, figure) for figure in FIGURES},
+            **{figure: self.mean(policy, figure) if ran else None for figure in FIGURES},
             "step_over_bound": self.step_over_bound(policy),
             "aborted_trajectories": self.aborted(policy),
             "outcomes": {
@@ -139,8 +144,8 @@ class Comparison:
             "act_mean_by_kind_s": self.mean_of_each(policy, "act_mean_by_kind_s"),
             "step_by_task_s": self.mean_of_each(policy, "step_by_task_s"),
             **self._quotas(policy),
-            "step_by_seed_s": [measures.step_s for measures in all_measures],
-            "act_mean_by_seed_s": [measures.act_mean_s for measures in all_measures],
+            "step_by_seed_s": [measures.step_s for measures in all_measures if measures.ran],
+            "act_mean_by_seed_s": [m.act_mean_s for m in all_measures if m.ran],
         }
 
     def _quotas(self, policy: str) -> dict[str, Any]:

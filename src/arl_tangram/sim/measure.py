@@ -62,6 +62,11 @@ class Measures:
     step_by_task_s: Mapping[str, Seconds] = field(default_factory=dict)
     quotas: Mapping[str, QuotaFigures] = field(default_factory=dict)
 
+    @property
+    def ran(self) -> bool:
+        """Whether any trajectory found a place; if not, the figures mean nothing."""
+        return self.aborted < self.trajectories
+
 
 def measure(run: Run) -> Measures:
     """The figures of a run; actions that never ran count in `outcomes` only."""

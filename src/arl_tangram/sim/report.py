@@ -11,6 +11,8 @@ from .figures import act_curves, step_against_bound, units_over_time
 from .page import Chapter, Panel, TableOf, page
 
 BOUND = "bound"
+NOTHING = "-"
+"""Stands where there is no figure."""
 
 
 def table_of(comparison: Comparison) -> TableOf:
@@ -40,6 +42,8 @@ def table_of(comparison: Comparison) -> TableOf:
         if with_gpus:
             row.append(_figure(mean["gpus_held_s"] / 3600))
             row += [f"{mean['gpu_utilization']:.1%}", f"{mean['restores']:,.0f}"]
+        if not comparison.ran(policy):
+            row[1:] = [NOTHING] * (len(row) - 1)
         if with_static:
             row.append(_ratio(comparison.gain(policy, "act_mean_s"), times=True))
             row.append(_ratio(comparison.gain(policy, "step_s"), times=True))
@@ -104,7 +108,7 @@ def report(comparisons: Sequence[Comparison]) -> str:
 
 
 def _chapter(comparison: Comparison) -> Chapter:
-    policies = list(comparison.measures)
+    policies = [policy for policy in comparison.measures if comparison.ran(policy)]
     first = {policy: comparison.measures[policy][0] for policy in policies}
     capacity = cores_of(cluster(comparison.scenario.nodes))
     return Chapter(

@@ -157,12 +157,16 @@ async def a_command_can_be_resized_while_it_runs(host: Host) -> None:
 
 async def commands_run_side_by_side_in_one_environment(host: Host) -> None:
     sandbox = await opened(host)
-    began = time.monotonic()
+    slow = [asyncio.create_task(run(sandbox, "sleep 60", run_id=f"r{i}")) for i in range(3)]
 
-    ended = await asyncio.gather(*(run(sandbox, "sleep 0.5", run_id=f"r{i}") for i in range(4)))
+    ended = await asyncio.wait_for(run(sandbox, "true", run_id="quick"), 50)  # not after the slow
+    still = [task.done() for task in slow]
+    for i in range(3):
+        sandbox.stop(f"r{i}")
+    stopped = await asyncio.gather(*slow)
 
-    assert [Outcome.SUCCEEDED] * 4 == [one.outcome for one in ended]
-    assert time.monotonic() - began < 1.9
+    assert (Outcome.SUCCEEDED, [False] * 3) == (ended.outcome, still)
+    assert [Outcome.CANCELLED] * 3 == [one.outcome for one in stopped]
 
 
 async def files_written_are_files_read(host: Host) -> None:
@@ -301,10 +305,42 @@ async def a_long_command_line_is_run(host: Host) -> None:
     assert b"done\n" == ended.stdout
 
 
+async def a_long_command_line_is_run_as_a_short_one_is(host: Host) -> None:
+    sandbox = await opened(host)
+    told = "echo $0 $#; cat; ls /proc/self/fd | wc -l; (exit 7); # "
+
+    short, long = [
+        await run(sandbox, told + "x" * length, stdin=b"given\n") for length in (1, 300_000)
+    ]
+
+    assert b"given" in short.stdout
+    assert (short.stdout, short.stderr, 7) == (long.stdout, long.stderr, long.exit_code)
+
+
+async def words_that_are_too_long_for_a_program_are_a_failure_that_says_so(host: Host) -> None:
+    words = ["/bin/sh", "-c", "true " + "x" * 300_000]
+
+    ended = await (await opened(host)).run("r", Invocation(command=words), units(1))
+
+    assert (Outcome.FAILED, 126) == (ended.outcome, ended.exit_code)
+    assert "too long" in ended.reason
+
+
 async def a_large_input_is_read_to_its_end(host: Host) -> None:
     ended = await run(await opened(host), "wc -c", stdin=bytes(3_000_000))
 
     assert b"3000000\n" == ended.stdout
+
+
+async def a_shell_gives_each_command_its_own_input(host: Host) -> None:
+    shell = await (await opened(host)).shell()
+
+    given = [b"a" * 3_000_000, None, b"b"]
+    ended = [
+        await shell.run("r", Invocation(command="wc -c", stdin=stdin), units(1)) for stdin in given
+    ]
+
+    assert [b"3000000\n", b"0\n", b"1\n"] == [one.stdout for one in ended]
 
 
 async def silence_ends_a_command_that_has_an_idle_limit(host: Host) -> None:
@@ -405,7 +441,10 @@ PROCESS_CHECKS: tuple[Check, ...] = (
     variables_of_the_command_reach_it,
     commands_start_in_the_workspace_or_where_they_are_told,
     a_long_command_line_is_run,
+    a_long_command_line_is_run_as_a_short_one_is,
+    words_that_are_too_long_for_a_program_are_a_failure_that_says_so,
     a_large_input_is_read_to_its_end,
+    a_shell_gives_each_command_its_own_input,
     silence_ends_a_command_that_has_an_idle_limit,
     a_shell_keeps_directory_and_variables,
     a_shell_survives_a_timeout_with_its_state,

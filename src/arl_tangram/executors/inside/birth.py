@@ -15,13 +15,21 @@ NAME = b"tangram-warden"
 IGNORED = (1, 2, 3, 10, 12, 13, 15)
 
 
-def live_as_warden(fd: int, user: "int | None") -> None:
-    """Serve the host over this socket and exit; `user` is the id that commands run as, if not ours."""
+# How a warden gets to where it belongs: `stem.Entry` of the host.
+Entry = tuple[int, int, tuple[str, ...], dict[int, int], int | None, bytes]
+
+
+def live_as_warden(fd: int, user: "int | None", refused: bytes) -> None:
+    """Serve the host over this socket and exit.
+
+    `user` is the id that commands run as, if not ours; `refused` the filter of the calls that are
+    not for them, empty for commands that are trusted.
+    """
     code = 1
     try:
         sock = _socket.socket(fileno=fd)
         try:
-            Warden(sock, _prepare(user)).serve()
+            Warden(sock, _prepare(user, refused)).serve()
             code = 0
         except Exception as error:
             text = f"{type(error).__name__}: {error}".encode(errors="replace")
@@ -33,9 +41,11 @@ def live_as_warden(fd: int, user: "int | None") -> None:
         posix._exit(code)
 
 
-def _prepare(user: "int | None") -> Spawner:
+def _prepare(user: "int | None", refused: bytes) -> Spawner:
     calls.rename(NAME)
     calls.prctl(calls.PR_SET_NO_NEW_PRIVS, 1)
+    if refused:
+        calls.refuse(refused)
     calls.prctl(calls.PR_SET_CHILD_SUBREAPER, 1)
     for number in IGNORED:
         _signal.signal(number, _signal.SIG_IGN)

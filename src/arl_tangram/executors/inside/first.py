@@ -4,7 +4,7 @@ import posix
 import time
 
 from arl_tangram.executors.inside import calls, tree
-from arl_tangram.executors.inside.birth import enter, live_as_warden, tell_birth
+from arl_tangram.executors.inside.birth import Entry, enter, live_as_warden, tell_birth
 from arl_tangram.executors.inside.control import Control
 
 NAME = b"tangram-init"
@@ -12,14 +12,12 @@ END_S = 5.0
 
 
 class First:
-    """Args:
-    user: the id that commands run as; None means this process's own.
-    """
+    """Carries out the orders of the host."""
 
-    def __init__(self, user: "int | None") -> None:
-        self._user = user
+    def __init__(self) -> None:
         self._control = Control()
         self._wardens: set[int] = set()
+        self._apart = False
 
     def serve(self) -> None:
         """Carry out orders until the host is gone."""
@@ -38,12 +36,16 @@ class First:
                     self._end()
                     return
                 match order[0]:
-                    case ("warden", _, _, tuple(entries), dict(limits)):
-                        self._make_warden(order[1], entries, limits)
+                    case ("warden", *entry):
+                        self._make_warden(order[1], tuple(entry))  # type: ignore[arg-type]
                     case _:
                         posix.close(order[1])
 
-    def _make_warden(self, fd: int, entries: "tuple[str, ...]", limits: dict[int, int]) -> None:
+    def _make_warden(self, fd: int, entry: Entry) -> None:
+        _, _, entries, limits, user, refused = entry
+        if refused and not self._apart:
+            calls.leave_keyring()
+            self._apart = True
         try:
             pid = posix.fork()
         except OSError:
@@ -53,7 +55,7 @@ class First:
             try:
                 self._control.leave()
                 enter(entries, limits)
-                live_as_warden(fd, self._user)
+                live_as_warden(fd, user, refused)
             finally:
                 posix._exit(1)
         tell_birth(fd, pid)

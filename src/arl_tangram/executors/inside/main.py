@@ -9,12 +9,10 @@ from arl_tangram.executors.inside.stem import Stem
 
 
 def main() -> None:
-    """Read the arguments: ``first`` or ``stem``, then the user id of commands or ``-``."""
-    role, user = sys.argv[1:3]
+    """Read the argument: ``first`` or ``stem``."""
     posix.closerange(CONTROL + 1, 1 << 20)
-    commands_run_as = None if user == "-" else int(user)
-    if role == "stem":
-        Stem(commands_run_as).serve()
+    if sys.argv[1] == "stem":
+        Stem().serve()
     else:
-        First(commands_run_as).serve()
+        First().serve()
     posix._exit(0)

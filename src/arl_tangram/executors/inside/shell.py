@@ -11,6 +11,7 @@ from arl_tangram.executors.inside.warden import Warden
 SETTLE_S = 0.8
 """How long a shell may take to come back after what it waited for was killed."""
 KEPT = 1 << 20
+OUT_OF_THE_WAY = 100
 SIGUSR1, SIGCONT = 10, 18
 
 # A command comes by a file, since a shell reads a pipe byte by byte; a pipe tells that it is there,
@@ -33,9 +34,12 @@ class Shell:
     """Args:
     warden: whom it lives under; the warden serves nothing else from now on.
     path: the shell's program.
+    given: the file that its commands read; the host fills it.
     """
 
-    def __init__(self, warden: Warden, path: bytes, env: dict[bytes, bytes], cwd: bytes) -> None:
+    def __init__(
+        self, warden: Warden, path: bytes, env: dict[bytes, bytes], cwd: bytes, given: int
+    ) -> None:
         bash = path.endswith(b"bash")
         numbers = (249, 250, 251, 252, 253) if bash else (6, 7, 8, 9, 5)
         options = [b"--norc", b"--noprofile"] if bash else []
@@ -45,18 +49,24 @@ class Shell:
         posix.set_blocking(self._ends, False)
         told, self._tells = posix.pipe2(posix.O_CLOEXEC)
         self._text = posix.memfd_create("command", posix.MFD_CLOEXEC)
-        self._input = posix.memfd_create("input", posix.MFD_CLOEXEC)
         self._state = posix.memfd_create("state", posix.MFD_CLOEXEC)
         self._restores = bash
         nothing = posix.open("/dev/null", posix.O_RDONLY | posix.O_CLOEXEC)
-        inherited = zip((said, told, self._text, self._input, self._state), numbers, strict=True)
+        inherited = (said, told, self._text, given, self._state)
+        # Copied first, or putting one in its place could overwrite another.
+        copies = [posix.dup2(fd, OUT_OF_THE_WAY + at, False) for at, fd in enumerate(inherited)]
         self._pid = warden.start(
             [path, *options, b"-c", BASH if bash else PLAIN, path],
             env,
             cwd,
-            [(nothing, 0), (self._out.writing, 1), (self._err.writing, 2), *inherited],
+            [
+                (nothing, 0),
+                (self._out.writing, 1),
+                (self._err.writing, 2),
+                *zip(copies, numbers, strict=True),
+            ],
         )
-        for fd in (said, told, nothing):
+        for fd in (said, told, nothing, *copies):
             posix.close(fd)
         self._out.close_writing()
         self._err.close_writing()
@@ -69,9 +79,11 @@ class Shell:
         self._warden.listen(True)
         while True:
             match self._warden.next_order():
-                case ("command", int(serial), bytes(text), stdin, cores, idle_s, int(limit)):
-                    if not self._run(serial, text, stdin, cores, idle_s, limit):  # type: ignore[arg-type]
+                case ("command", int(serial), bytes(text), cores, idle_s, int(limit)):
+                    if not self._run(serial, text, cores, idle_s, limit):  # type: ignore[arg-type]
                         break
+                case ("still", int(serial)):
+                    self._warden.tell_what_lives(serial, frozenset({self._pid}))
                 case ("end", *_):
                     self._warden.end_all()
                     return
@@ -79,11 +91,10 @@ class Shell:
                     pass  # meant for a command that has ended
         self._warden.linger([self._out, self._err])
 
-    def _run(  # noqa: PLR0917  an order has these parts
+    def _run(
         self,
         serial: int,
         text: bytes,
-        stdin: bytes | None,
         cores: tuple[int, ...],
         idle_s: float | None,
         limit: int,
@@ -98,7 +109,6 @@ class Shell:
         if cores:
             warden.pin_running(cores)
         _fill(self._text, text)
-        _fill(self._input, stdin or b"")
         self._last_status()
         status, flags = None, 0
         try:

@@ -7,7 +7,7 @@ interpreter starts, and shares its memory with all others.
 import posix
 
 from arl_tangram.executors.inside import calls
-from arl_tangram.executors.inside.birth import enter, live_as_warden, tell_birth
+from arl_tangram.executors.inside.birth import Entry, enter, live_as_warden, tell_birth
 from arl_tangram.executors.inside.control import Control
 from arl_tangram.executors.inside.tree import write
 
@@ -18,12 +18,9 @@ KEPT = (calls.CAP_KILL, calls.CAP_SETGID, calls.CAP_SETUID, calls.CAP_SYS_NICE)
 
 
 class Stem:
-    """Args:
-    user: the id that commands run as; None means this process's own.
-    """
+    """Carries out the orders of the host."""
 
-    def __init__(self, user: "int | None") -> None:
-        self._user = user
+    def __init__(self) -> None:
         self._control = Control()
         self._groups: set[str] = set()
 
@@ -32,6 +29,7 @@ class Stem:
         calls.rename(NAME)
         calls.prctl(calls.PR_SET_CHILD_SUBREAPER, 1)  # else its wardens are nobody's children
         calls.prctl(calls.PR_SET_DUMPABLE, 0)
+        calls.leave_keyring()
         posix.umask(0o022)
         while True:
             ordered = self._control.wait()
@@ -43,8 +41,8 @@ class Stem:
                 self._thaw()
                 return
             match order[0]:
-                case ("warden", int(first), int(kinds), tuple(entries), dict(limits)):
-                    self._make_warden(order[1], first, kinds, entries, limits)
+                case ("warden", *entry):
+                    self._make_warden(order[1], tuple(entry))  # type: ignore[arg-type]
                 case _:
                     posix.close(order[1])
 
@@ -56,9 +54,8 @@ class Stem:
             except OSError:
                 pass  # another kind of group, or gone by now
 
-    def _make_warden(
-        self, fd: int, first: int, kinds: int, entries: "tuple[str, ...]", limits: dict[int, int]
-    ) -> None:
+    def _make_warden(self, fd: int, entry: Entry) -> None:
+        first, kinds, entries, limits, user, refused = entry
         try:
             pid = posix.fork()
         except OSError:
@@ -68,22 +65,17 @@ class Stem:
         if pid == 0:
             try:
                 self._control.leave()
-                self._enter(first, kinds, entries, limits)
+                posix.setsid()
+                enter(entries, limits)
+                calls.join_namespaces(first, kinds)
+                posix.chdir("/")
+                if user is not None:
+                    posix.chmod(SHM, 0o1777)  # bubblewrap has made it, for root alone
+                calls.keep_capabilities(KEPT if user is not None else ())
                 # Only a child is in the PID namespace that its parent has joined.
                 if (pid := posix.fork()) == 0:
-                    live_as_warden(fd, self._user)
+                    live_as_warden(fd, user, refused)
                 tell_birth(fd, pid)
             finally:
                 posix._exit(0)
         posix.close(fd)
-
-    def _enter(
-        self, first: int, kinds: int, entries: "tuple[str, ...]", limits: dict[int, int]
-    ) -> None:
-        posix.setsid()
-        enter(entries, limits)
-        calls.join_namespaces(first, kinds)
-        posix.chdir("/")
-        if self._user is not None:
-            posix.chmod(SHM, 0o1777)  # bubblewrap has made it, for root alone
-        calls.keep_capabilities(KEPT if self._user is not None else ())

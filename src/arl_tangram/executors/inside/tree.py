@@ -5,6 +5,9 @@ import time
 
 SIGKILL, SIGSTOP = 9, 19
 ENOUGH = 4 << 20
+# Where the fields of /proc/PID/stat are after the name, and flags of the kernel.
+FLAGS, PENDING = 6, 28
+EXITING, SIGNALED = 0x4, 0x400
 
 
 def read(path: str) -> bytes:
@@ -97,6 +100,18 @@ def living(pids: list[int]) -> list[int]:
     """Those of these processes that have not ended; one may wait unseen for its parent."""
     states = {pid: read(f"/proc/{pid}/stat").rpartition(b")")[2].lstrip()[:1] for pid in pids}
     return [pid for pid, state in states.items() if state not in (b"", b"Z", b"X")]
+
+
+def dying(pids: list[int]) -> list[int]:
+    """Those of these processes that have been killed and are not gone yet."""
+    found = []
+    for pid in pids:
+        fields = read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+        if len(fields) > PENDING and fields[0] not in (b"Z", b"X"):
+            ending = int(fields[FLAGS]) & (EXITING | SIGNALED)
+            if ending or int(fields[PENDING]) & 1 << (SIGKILL - 1):
+                found.append(pid)
+    return found
 
 
 def signal_each(pids: list[int], number: int) -> None:

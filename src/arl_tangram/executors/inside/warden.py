@@ -12,11 +12,12 @@ from arl_tangram.executors.inside import frames, tree
 from arl_tangram.executors.inside.capture import CHUNK, Capture
 from arl_tangram.executors.inside.spawn import Spawner
 
+DYING_S = 0.8  # the host waits a little longer
 END_WAIT_S = 10.0  # by then the host has lost its patience
 LARGEST_ORDER = 1 << 32
-LONGEST_ARGUMENT = 131_071  # the kernel takes no longer one
-SCRIPT_FD = 9
 GLANCE_S = 0.002
+CLOSE_ON_EXEC = 0x40000000  # MSG_CMSG_CLOEXEC
+MOST_GIVEN = 64  # bytes, with what the kernel puts before them
 
 
 class Gone(BaseException):
@@ -34,6 +35,7 @@ class Warden:
         self._spawner = spawner
         self._reader = frames.Reader(LARGEST_ORDER)
         self._orders: list[tuple[object, ...]] = []
+        self._given: list[int] = []
         self._wake, waker = posix.pipe2(posix.O_CLOEXEC | posix.O_NONBLOCK)
         self._nothing = posix.open("/dev/null", posix.O_RDONLY | posix.O_CLOEXEC)
         self.listen(False)
@@ -66,10 +68,12 @@ class Warden:
         from arl_tangram.executors.inside.shell import Shell  # noqa: PLC0415  needs this module
 
         try:
-            shell = Shell(self, path, env, cwd)
+            shell = Shell(self, path, env, cwd, self._given[0])
         except OSError as error:
             self._report_unstarted(serial, error, path, cwd)
             return
+        finally:
+            self._let_go(1)
         self._sock.sendall(frames.to_host([frames.RESULT, serial], [b""] * frames.TEXTS))
         shell.serve()
 
@@ -98,9 +102,11 @@ class Warden:
             self._receive()
 
     def _receive(self) -> None:
-        data = self._sock.recv(CHUNK)
+        data, ancillary, _, _ = self._sock.recvmsg(CHUNK, MOST_GIVEN, CLOSE_ON_EXEC)
         if not data:
             raise Gone
+        for _, _, content in ancillary:
+            self._given += memoryview(content).cast("i")
         self._orders += map(marshal.loads, self._reader.feed(data))
 
     def run(  # noqa: PLR0917  an order has these parts
@@ -109,17 +115,20 @@ class Warden:
         argv: list[bytes],
         env: dict[bytes, bytes],
         cwd: bytes,
-        stdin: "bytes | None",
+        given: "tuple[int, ...]",
         cores: "tuple[int, ...]",
         idle_s: "float | None",
         limit: int,
     ) -> bool:
-        """Run one command and report; False when this warden has done its last."""
+        """Run one command and report; False when this warden has done its last.
+
+        What was sent with the order becomes the descriptors `given`.
+        """
         out, err = Capture(limit), Capture(limit)
         self.begin()
         began = time.monotonic()
         try:
-            self._start_with(argv, env, cwd, stdin, cores, out, err)
+            self._start_with(argv, env, cwd, given, cores, out, err)
         except (OSError, ValueError) as error:
             out.close()
             err.close()
@@ -156,26 +165,46 @@ class Warden:
         argv: list[bytes],
         env: dict[bytes, bytes],
         cwd: bytes,
-        stdin: "bytes | None",
+        given: "tuple[int, ...]",
         cores: "tuple[int, ...]",
         out: Capture,
         err: Capture,
     ) -> None:
-        given: list[int] = []
         fds = [(self._nothing, 0), (out.writing, 1), (err.writing, 2)]
+        fds += zip(self._given, given, strict=False)  # it may hold those of the next order
         try:
-            if stdin is not None:
-                given.append(file_of(stdin))
-                fds[0] = (given[-1], 0)
-            if argv[1:2] == [b"-c"] and len(argv[2]) > LONGEST_ARGUMENT:
-                given.append(file_of(argv[2]))
-                fds.append((given[-1], SCRIPT_FD))
-                argv = [argv[0], b"/proc/self/fd/%d" % SCRIPT_FD]
             self._spawner.pin(cores)
             self.start(argv, env, cwd, fds)
         finally:
-            for fd in given:
-                posix.close(fd)
+            self._let_go(len(given))
+
+    def _answer(self) -> None:
+        """Take the orders that mean those in the background."""
+        while self._orders:
+            match self._orders.pop(0):
+                case ("still", int(serial)):
+                    self.tell_what_lives(serial, frozenset())
+                case _:
+                    pass  # meant for the command that has ended
+
+    def tell_what_lives(self, serial: int, spared: frozenset[int]) -> None:
+        """Report whether anything but the spared lives, when what has been killed is gone."""
+        deadline = time.monotonic() + DYING_S
+        while True:
+            self.reap()
+            below = [p for p in tree.descendants(posix.getpid()) if p not in spared]
+            if not tree.dying(below) or time.monotonic() > deadline:
+                break
+            self.wait_for_child(5)
+        flags = frames.LEFT if tree.living(below) else 0
+        numbers = [frames.RESULT, serial, 0, flags]
+        self._sock.sendall(frames.to_host(numbers, [b""] * frames.TEXTS))
+
+    def _let_go(self, count: int) -> None:
+        """Close what was sent with the order that is being carried out."""
+        for fd in self._given[:count]:
+            posix.close(fd)
+        del self._given[:count]
 
     def listen(self, on: bool) -> None:  # noqa: FBT001
         """Whether the end of a child interrupts what this process waits for."""
@@ -311,7 +340,7 @@ class Warden:
     def _report_unstarted(self, serial: int, error: Exception, name: bytes, cwd: bytes) -> None:
         number = error.errno if isinstance(error, OSError) else 0
         folder = isinstance(error, OSError) and error.filename == cwd
-        status = -1 if folder else {2: 127, 13: 126, 8: 126}.get(number or 0, -1)
+        status = -1 if folder else {2: 127, 7: 126, 8: 126, 13: 126}.get(number or 0, -1)
         what = cwd if folder else name[:200]
         text = error.strerror if isinstance(error, OSError) else str(error)
         reason = what.decode(errors="replace") + ": " + str(text)
@@ -330,19 +359,9 @@ class Warden:
             for fd, _ in self._poll.poll():
                 if fd in self.waits:
                     self.attend(fd)
-                    self._orders.clear()
+                    self._answer()
                     continue
                 capture = open_captures[fd]
                 capture.begin(0)
                 if not capture.pull():
                     self._poll.unregister(fd)
-
-
-def file_of(data: bytes) -> int:
-    """A descriptor to read this from."""
-    fd = posix.memfd_create("given", posix.MFD_CLOEXEC)
-    view = memoryview(data)
-    while view:
-        view = view[posix.write(fd, view) :]
-    posix.lseek(fd, 0, 0)
-    return fd
