@@ -144,6 +144,7 @@ def hosting_of() -> Hosting:
                 "path": MODELS,
                 "degrees": DEGREES,
                 "memory": f"{WEIGHTS_MIB}MiB",
+                "restore": "0.1s",
                 "variables": {"OMP_NUM_THREADS": "1"},
             }
         },

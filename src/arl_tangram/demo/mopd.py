@@ -125,6 +125,7 @@ def hosting_of(teachers: int) -> Hosting:
             "path": MODELS,
             "degrees": DEGREES,
             "memory": f"{WEIGHTS_MIB}MiB",
+            "restore": "0.05s",
             "variables": {"OMP_NUM_THREADS": "1"},
         }
         for number in range(teachers)
