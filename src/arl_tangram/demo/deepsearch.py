@@ -104,7 +104,7 @@ def deepsearch(trajectories: int | None, seed: int, say: Say) -> Scene:
         units={"count": DEVICES, "memory_mib_each": hosting.device_mib, "count_under_static": own},
         actions=searches + len(agents),
         play=played,
-        remarks=lambda steps: [f"{stand_ins}.", *_verdicts(agents, steps)],
+        remarks=lambda steps: _verdicts(agents, steps),
         looks={**serving.LOOKS, JUDGE: Look("a verdict", "#009e73")},
         notes=serving.NOTES,
     )

@@ -87,7 +87,7 @@ def mopd(trajectories: int | None, seed: int, say: Say) -> Scene:
         units={"count": DEVICES, "memory_mib_each": hosting.device_mib, "count_under_static": own},
         actions=count,
         play=played,
-        remarks=lambda steps: [f"{stand_ins}.", "A score is a mean log-probability."],
+        remarks=lambda steps: ["A score is a mean log-probability."],
         looks=serving.looks_of(hosting),
         notes=serving.NOTES,
     )
