@@ -77,10 +77,23 @@ def test_a_step_that_calls_services_runs_on_nodes_with_gpus() -> None:
     assert 0.0 < figures["gpu_utilization"] < 1.0
 
 
+def test_two_workloads_share_gpus_and_the_quota_is_told_of() -> None:
+    arguments = ("mopd", "deepsearch", *SMALL, "--gpus", "5x8")
+
+    document = json.loads(run(*arguments, "-p", "static", "-p", "inflight", "-o", "json").stdout)
+
+    assert "mopd+deepsearch" == document["workload"]
+    for figures in document["policies"].values():
+        assert {"mopd", "deepsearch"} == set(figures["step_by_task_s"])
+        assert 0.0 == figures["quotas"]["search"]["most_over"]
+        assert 1.0 == pytest.approx(figures["quotas"]["search"]["used_while_waiting"])
+
+
 @pytest.mark.parametrize("policy", ["tangram", "inflight"])
 def test_a_journal_of_services_replays(tmp_path: Path, policy: str) -> None:
     journal = tmp_path / "j"
-    arguments = ("mopd", "--batch", "30", "--gpus", "4", "-p", policy, "--journal", str(journal))
+    workloads = ("mopd", "deepsearch", "--batch", "30")
+    arguments = (*workloads, "--gpus", "4", "-p", policy, "--journal", str(journal))
 
     assert 0 == run(*arguments).exit_code
     assert Journal.read(journal).first_difference() is None

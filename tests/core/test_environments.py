@@ -327,3 +327,9 @@ def test_an_environment_without_needs_fits_on_a_node_without_any() -> None:
     watched = Watched(node(cpu=0, memory=0))
 
     assert {"e": "n0"} == opening(watched.request(environment("e")))
+
+
+def test_closing_one_that_nobody_asked_for_is_no_concern() -> None:
+    watched = Watched(node())
+
+    assert [] == watched.close("nobody")

@@ -373,6 +373,8 @@ def test_devices_of_an_instance_that_is_leaving_anyway_are_taken_next() -> None:
 
     served.submit(call("a", "other"))
 
+    waits_for = served.kernel.explain("a").waits_for  # type: ignore[arg-type]
+    assert "an instance of other that is being given its devices" in waits_for
     assert [("other", (0,), True)] == restores(served.evicted(leaving))
 
 

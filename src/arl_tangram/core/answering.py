@@ -35,8 +35,11 @@ class Answering:
         self._moves = moves
         self._patience_s = patience_s
 
-    def answer(self, state: ServiceState) -> None:
-        """Start those calls of a service that can; keep no more for it than they need."""
+    def answer(self, state: ServiceState, *, yields: bool = True) -> None:
+        """Start those calls of a service that can; keep no more for it than they need.
+
+        One that `yields` takes no tokens that are for an action which is to be served before it.
+        """
         state.wake_at = NEVER
         self._keep(state, None)
         if not state.calls:
@@ -51,12 +54,33 @@ class Answering:
         for most in (slots, slots + LOOKAHEAD):
             calls = list(islice(Queue.served(lines, self._cluster.held), most))
             for entry in calls[looked_at:]:
-                if not self._start(state, entry, free, busy):
+                if not self._has_tokens(state, entry, yields=yields) or not self._start(
+                    state, entry, free, busy
+                ):
                     looked_at += 1
                 elif not free:
                     return
             if len(calls) < most:
                 return
+
+    def _has_tokens(self, state: ServiceState, entry: Entry, *, yields: bool) -> bool:
+        cluster = self._cluster
+        if not entry.quotas:
+            return True
+        if yields:
+            for first in cluster.before(entry):
+                if cluster.is_outbid(first):
+                    if self._has_waited(first):
+                        cluster.spare_tokens(first)
+                elif cluster.has_all_tokens(first) and cluster.fits(first):
+                    cluster.yielded[state.name] = None
+                    return False
+        if cluster.has_all_tokens(entry):
+            return True
+        if cluster.is_outbid(entry) and self._has_waited(entry):
+            cluster.spare_tokens(entry)
+            state.lines.promote(entry)
+        return False
 
     def _free(self, state: ServiceState) -> dict[Instance, int]:
         slots = state.service.slots
@@ -74,8 +98,6 @@ class Answering:
         busy: list[tuple[Seconds, float]],
     ) -> bool:
         """Start one call if it can, and had better not wait; a slot it waits for is marked."""
-        if not self._cluster.has_all_tokens(entry):
-            return False
         needs = own_needs(entry.least)
         able = [i for i in free if not needs or self._draft(i).take(needs)]
         if not able:
@@ -122,11 +144,15 @@ class Answering:
 
     def _pass_over(self, state: ServiceState, entry: Entry, instance: Instance) -> None:
         """Its instance waits for cores or memory; after a while they are kept for it."""
+        if self._has_waited(entry) and state.keeps is None:
+            self._keep(state, (instance.node, own_needs(entry.least)))
+
+    def _has_waited(self, entry: Entry) -> bool:
+        """Whether its turn came so long ago that others are to make way."""
         now = self._cluster.now
         if entry.passed_at is None:
             entry.passed_at = now
-        if state.keeps is None and now - entry.passed_at >= self._patience_s:
-            self._keep(state, (instance.node, own_needs(entry.least)))
+        return now - entry.passed_at >= self._patience_s
 
     def _keep(self, state: ServiceState, keeps: tuple[NodeId, Bundle] | None) -> None:
         if state.keeps is not None and (node := self._cluster.nodes.get(state.keeps[0])):

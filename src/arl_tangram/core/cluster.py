@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict, deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from .commands import Command, Resolve
@@ -92,9 +93,11 @@ class Cluster:
         self.environments: dict[EnvironmentId, EnvironmentEntry] = {}
         self.anywhere = Lines()
         self.quotas: dict[str, QuotaPool] = {}
+        self.spared: dict[str, Entry] = {}  # for whom tokens of a quota are left, by its resource
         self.services: dict[str, ServiceState] = {}
         self.instances: dict[InstanceId, Instance] = {}
         self.stirred: dict[str, None] = {}
+        self.yielded: dict[str, None] = {}  # services with calls that let others take tokens first
         self.idled: list[Instance] = []
         self.moves = 0  # how often an instance has come or gone
         self.memory_came = False
@@ -125,6 +128,8 @@ class Cluster:
 
     def enqueue(self, entry: Entry, *, first: bool = False) -> None:
         """Let an action wait for a node: its environment's, or any."""
+        for name in entry.quotas:
+            self.quotas[name].expect(entry.least[name])
         if (service := self.service_of(entry)) is not None:
             service.add(entry, first=first)
             self.stirred[service.name] = None
@@ -155,6 +160,10 @@ class Cluster:
 
     def dequeue(self, entry: Entry) -> None:
         """Take a waiting action out of wherever it waits."""
+        for name in entry.quotas:
+            if self.spared.get(name) is entry:
+                del self.spared[name]
+                self.quota_changed(name)
         if (service := self.service_of(entry)) is not None:
             service.remove(entry)
             return
@@ -236,10 +245,17 @@ class Cluster:
         return min((at for at in times if at > self.now), default=NEVER)
 
     def draft(self, node: NodeState) -> Draft:
-        """A scratch copy of what is free on a node, and of every quota."""
+        """A scratch copy of what is free on a node, and of every quota.
+
+        Tokens that are left for somebody who does not wait for this node are not in it.
+        """
         draft = node.pool.draft()
         for name, quota in self.quotas.items():
-            draft.counts[name] = quota.available(self.now)
+            tokens = quota.available(self.now)
+            first = self._first_for(name)
+            if first is not None and (first.served_by or first.bound_to not in {None, node.id}):
+                tokens = max(tokens - first.least[name], 0)
+            draft.counts[name] = tokens
         return draft
 
     def service_of(self, entry: Entry) -> ServiceState | None:
@@ -260,9 +276,52 @@ class Cluster:
         return self.quotas[quota].available(self.now) > 0
 
     def has_all_tokens(self, entry: Entry) -> bool:
-        """Whether all the tokens that an action needs are there now."""
-        quotas, needs, now = self.quotas, entry.least, self.now
-        return all(quotas[name].available(now) >= needs[name] for name in entry.quotas)
+        """Whether all the tokens that an action needs are there now, and not left for another."""
+        return not any(self._short_of(entry, name) for name in entry.quotas)
+
+    def _short_of(self, entry: Entry, quota: str) -> bool:
+        needed = entry.least[quota]
+        first = self._first_for(quota)
+        if first is not None and first is not entry and first.priority >= entry.priority:
+            needed += first.least[quota]
+        return self.quotas[quota].available(self.now) < needed
+
+    def before(self, entry: Entry) -> Iterator[Entry]:
+        """Actions that are no calls, need tokens of the same quotas, and are to be served first."""
+        for lines in (self.anywhere, *(node.queue for node in self.nodes.values())):
+            for line in lines.needing(entry.quotas):
+                first = next(Queue.served([line], self.held))
+                if self._rank(first) < self._rank(entry):
+                    yield first
+
+    def fits(self, entry: Entry) -> bool:
+        """Whether what an action needs of its node, or of any, is free there."""
+        nodes = self.nodes.values() if entry.bound_to is None else [self.nodes[entry.bound_to]]
+        return any(node.pool.draft().take(entry.own) for node in nodes)
+
+    def _rank(self, entry: Entry) -> tuple[int, int, int]:
+        return -entry.priority, self.held.get(entry.task, 0), entry.number
+
+    def spare_tokens(self, entry: Entry) -> None:
+        """Leave tokens for one that needs more at once than there are, so that none are spent.
+
+        One at a time for each quota.
+        """
+        for name in self._scarce(entry):
+            self.spared.setdefault(name, entry)
+
+    def _first_for(self, quota: str) -> Entry | None:
+        """For whom tokens are left; nobody while what else that one needs is not there."""
+        first = self.spared.get(quota)
+        return first if first is not None and self.fits(first) else None
+
+    def is_outbid(self, entry: Entry) -> bool:
+        """Whether there are tokens, and enough for others who need fewer of them at once."""
+        return bool(self._scarce(entry))
+
+    def _scarce(self, entry: Entry) -> list[str]:
+        now, needs = self.now, entry.least
+        return [q for q in entry.quotas if 0 < self.quotas[q].available(now) < needs[q]]
 
     def quota_changed(self, quota: str) -> None:
         """Let every node and service look again at which somebody waits for this quota."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from .cluster import Cluster, NodeState
@@ -22,9 +22,8 @@ def deploy(cluster: Cluster, states: Sequence[ServiceState], *, now: Seconds) ->
     Greedy: again and again, the one step that saves its calls most for each device it takes, be it
     a first instance, another one, or a wider one in place of one there is.
     """
-    cells = _cells(cluster, {state.name for state in states})
+    rooms = _rooms(cluster, states)
     chosen: dict[str, Widths] = {state.name: () for state in states}
-    taken: Counter[int] = Counter()
     steps = {state.name: _steps(state, (), now) for state in states}
     while True:
         best: tuple[float, str, Widths] | None = None
@@ -32,13 +31,14 @@ def deploy(cluster: Cluster, states: Sequence[ServiceState], *, now: Seconds) ->
             for worth, widths in options:
                 if best is not None and worth <= best[0]:
                     break
-                if _fits(cells, taken - Counter(chosen[name]) + Counter(widths)):
+                if all(room.has_place_for(name, widths) for room in rooms):
                     best = worth, name, widths
                     break
         if best is None:
             return chosen
         _, name, widths = best
-        taken = taken - Counter(chosen[name]) + Counter(widths)
+        for room in rooms:
+            room.place(name, widths)
         chosen[name] = widths
         steps[name] = _steps(cluster.services[name], widths, now)
 
@@ -57,8 +57,9 @@ def seats_of(cluster: Cluster, deployment: Deployment) -> list[Seat]:
     """A cell for each instance of a deployment, with as few changes as can be.
 
     The widest come first. Among those of one width, instances that are there already stay; the
-    others take cells with few owners. As cells nest, all find one if the deployment fits, and an instance on its seat never has to go
-    for a narrower one, or for one as wide: going from seat to seat comes to an end.
+    others take cells with few owners. As cells nest, all find one if the deployment fits, and an
+    instance on its seat never has to go for a narrower one, or for one as wide: going from seat to
+    seat comes to an end.
     """
     taken: dict[NodeId, set[int]] = {node: set() for node in cluster.nodes}
     seats: list[Seat] = []
@@ -161,11 +162,72 @@ def _steps(state: ServiceState, widths: Widths, now: Seconds) -> list[tuple[floa
     return found
 
 
-def _cells(cluster: Cluster, names: set[str]) -> dict[int, int]:
-    """How many aligned cells of each width these services could share."""
+class _Room:
+    """Nodes that some services share, none of which could go elsewhere.
+
+    Attributes:
+        cells: how many aligned cells of each width there are.
+        users: the services.
+    """
+
+    def __init__(self, cells: Mapping[int, int], users: set[str]) -> None:
+        self.cells = cells
+        self.users = users
+        self._taken: Counter[int] = Counter()
+        self._widths: dict[str, Counter[int]] = {}
+
+    def has_place_for(self, name: str, widths: Widths) -> bool:
+        """Whether a service could have instances of these widths instead of those it has.
+
+        As cells nest, all fit if they do so from the widest on.
+        """
+        if name not in self.users:
+            return True
+        taken = self._taken - self._widths.get(name, Counter()) + Counter(widths)
+        above = 0
+        for width in reversed(WIDTHS):
+            above += width * taken[width]
+            if above > width * self.cells[width]:
+                return False
+        return True
+
+    def place(self, name: str, widths: Widths) -> None:
+        """Let a service have instances of these widths."""
+        if name in self.users:
+            now = Counter(widths)
+            self._taken = self._taken - self._widths.get(name, Counter()) + now
+            self._widths[name] = now
+
+
+def _rooms(cluster: Cluster, states: Sequence[ServiceState]) -> list[_Room]:
+    """The nodes that each of these services could be on, and with whom it shares them.
+
+    What services need that can only be on some nodes must fit there. (If sets of nodes overlap
+    without one being in the other, more may be promised than there is room for.)
+    """
+    names = {state.name for state in states}
+    where = {
+        state.name: frozenset(
+            node.id
+            for node in cluster.nodes.values()
+            if any(state.could_run_on(node.pool, degree) for degree in state.service.degrees)
+        )
+        for state in states
+    }
+    return [
+        _Room(
+            _cells(cluster, nodes, names),
+            {name for name, others in where.items() if others <= nodes},
+        )
+        for nodes in dict.fromkeys(where.values())
+    ]
+
+
+def _cells(cluster: Cluster, nodes: Collection[NodeId], names: set[str]) -> dict[int, int]:
+    """How many aligned cells of each width these services could share on these nodes."""
     counts = dict.fromkeys(WIDTHS, 0)
-    for node in cluster.nodes.values():
-        gpus = node.pool.gpus
+    for node in nodes:
+        gpus = cluster.nodes[node].pool.gpus
         kept = {
             device
             for device, owner in enumerate(gpus.owners)
@@ -174,16 +236,6 @@ def _cells(cluster: Cluster, names: set[str]) -> dict[int, int]:
         for width in WIDTHS:
             counts[width] += sum(kept.isdisjoint(cell) for cell in gpus.cells(width))
     return counts
-
-
-def _fits(cells: Mapping[int, int], widths: Counter[int]) -> bool:
-    """Whether instances of these widths fit: as cells nest, the widest first always works."""
-    above = 0
-    for width in reversed(WIDTHS):
-        above += width * widths[width]
-        if above > width * cells[width]:
-            return False
-    return True
 
 
 #: A device must save at least so many seconds of completion time in a second.

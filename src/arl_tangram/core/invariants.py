@@ -29,6 +29,10 @@ def check(cluster: Cluster) -> None:
         check_devices(cluster, node)
     for service in cluster.services.values():
         check_service(cluster, service)
+    for name, entry in cluster.spared.items():
+        waits = entry.phase is Phase.QUEUED and name in entry.quotas
+        _require(waits, f"tokens of {name} are left for {entry.id}, which does not wait for them")
+    _require(not cluster.yielded, "services that let others go first were not looked at again")
 
 
 def _require(condition: object, message: str) -> None:

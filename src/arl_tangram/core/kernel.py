@@ -161,6 +161,8 @@ class Kernel:
         if cluster.services:
             self._serving.make_way()
         self._planning.settle()
+        if cluster.yielded:
+            self._serving.settle_yielded()
         self._ask_to_be_woken()
         return out
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from .entries import Entry
 from .queue import Queue
@@ -63,6 +63,12 @@ class Lines:
         """The lines whose quotas all have tokens now."""
         lines = [queue for quotas, queue in self._metered.items() if all(map(has_tokens, quotas))]
         return [self._plain, *lines] if len(self._plain) else lines
+
+    def needing(self, quotas: Sequence[str]) -> Iterator[Queue[Entry]]:
+        """The lines of those who need tokens of any of these quotas."""
+        for needed, queue in self._metered.items():
+            if not set(needed).isdisjoint(quotas):
+                yield queue
 
     @property
     def wanted(self) -> Collection[tuple[str, int]]:

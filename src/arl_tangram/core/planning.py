@@ -145,9 +145,18 @@ class Planning:
                     entry.passed_at = now
                 entry.was_next = entry.was_next or position == 0
             elif now - entry.passed_at >= self._patience_s:
-                if entry.bound_to is None:
-                    self._cluster.bind(entry, node)
-                node.queue.promote(entry)
+                self._prefer(entry, node)
+
+    def _prefer(self, entry: Entry, node: NodeState) -> None:
+        """Let an action be the next one: here, or anywhere if it is short of nothing but tokens."""
+        cluster = self._cluster
+        cluster.spare_tokens(entry)
+        if entry.bound_to is None and entry.quotas and node.pool.draft().take(entry.own):
+            cluster.anywhere.promote(entry)
+            return
+        if entry.bound_to is None:
+            cluster.bind(entry, node)
+        node.queue.promote(entry)
 
 
 def check(plan: Plan, node: NodeState, draft: Draft) -> None:

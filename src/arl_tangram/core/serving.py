@@ -34,7 +34,7 @@ LONGEST_RETRY_S = 60.0
 FAILURES = 5
 QUARANTINE_S = 300.0
 #: How often what came free while it was decided is looked at in the same event.
-ROUNDS = 3
+ROUNDS = 2
 
 
 class Serving:
@@ -147,10 +147,18 @@ class Serving:
             elif cluster.memory_freed and state.calls and state.service.host_mib:
                 self._hosting.freed = True
         cluster.memory_freed = False
-        for _ in range(ROUNDS):
+        self._settle_once()
+        again = ROUNDS
+        while again and self._hosting.freed:
             self._settle_once()
-            if not self._hosting.freed:
-                return
+            again -= 1
+
+    def settle_yielded(self) -> None:
+        """Answer calls that let others go first, who have had their turn now."""
+        services = self._cluster.services
+        for state in self._in_order([services[name] for name in self._cluster.yielded]):
+            self._answering.answer(state, yields=False)
+        self._cluster.yielded.clear()
 
     def make_way(self) -> None:
         """Forget host copies that nobody uses where somebody else waits for their memory."""

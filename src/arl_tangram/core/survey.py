@@ -12,7 +12,7 @@ from .model import MEMORY, Degree, Seconds
 from .pools.gpu import Cell
 from .services import ServiceState
 from .waits import total_act
-from .worth import HORIZON_S, Eviction, quickest
+from .worth import HORIZON_S, Eviction, quickest_restore_s
 
 #: A busy instance whose service has more calls waiting stays for so many times its restore time.
 PAY_OFF = 6.0
@@ -151,7 +151,7 @@ class Survey:
         if not before:
             return 0.0
         after = [server for instance, server in rows if instance not in went]
-        restore = quickest(state)[1]
+        restore = quickest_restore_s(state)
         after = after or [(restore, state.service.degrees[0].speedup)]
         return max(total_act(calls, work, after) - total_act(calls, work, before), 0.0)
 

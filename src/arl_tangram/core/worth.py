@@ -34,20 +34,21 @@ def cost(state: ServiceState, speeds: Sequence[float], *, now: Seconds) -> float
     """Completion time that a service's calls are expected to take up in a second.
 
     `speeds` are those of all its slots, the fastest first. Without any, the next call waits for a
-    restore, and so do, in part, those that come while it goes on.
+    restore, and so do, in part, those that come while it goes on; then there is one, on the fewest
+    devices.
     """
     rate, work = state.arrivals.rate(now), state.call_work_s
+    served = speeds or [state.service.degrees[0].speedup] * state.service.slots
+    answered = rate * steady_act(rate, work, served, horizon_s=HORIZON_S)
     if speeds:
-        return rate * steady_act(rate, work, speeds, horizon_s=HORIZON_S)
-    run, restore = quickest(state)
-    together = rate * restore  # calls that come while one is restored wait for the same restore
-    return rate * run + MISS * together * (1.0 + together / 2.0) / (1.0 + together)
+        return answered
+    together = rate * quickest_restore_s(state)  # those that come meanwhile wait for the same one
+    return answered + MISS * together * (1.0 + together / 2.0) / (1.0 + together)
 
 
-def quickest(state: ServiceState) -> tuple[Seconds, Seconds]:
-    """Run and restore time on the fewest devices: what is had where devices are short."""
-    degree = state.service.degrees[0]
-    return state.call_work_s / degree.speedup, state.restore_s(degree, cold=False)
+def quickest_restore_s(state: ServiceState) -> Seconds:
+    """Restore time on the fewest devices: what is had where devices are short."""
+    return state.restore_s(state.service.degrees[0], cold=False)
 
 
 class Cost:
@@ -69,7 +70,7 @@ class Cost:
 
 def absence(state: ServiceState, leaving: Sequence[Instance], *, now: Seconds) -> Seconds:
     """What calls wait until a service has another instance, if `leaving` go and one comes soon."""
-    ready_s = quickest(state)[1]
+    ready_s = quickest_restore_s(state)
     for instance in state.staying():
         if instance not in leaving:
             at = now if instance.phase is InstancePhase.RESIDENT else instance.ready_at

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from ..core.instances import Instance
 from ..core.model import Seconds
 from ..core.services import ServiceState
-from ..core.worth import Cost, Eviction, quickest
+from ..core.worth import Cost, Eviction, quickest_restore_s
 from ..errors import ConfigError
 
 NAMES = ("cost", "lru", "on-demand")
@@ -58,7 +58,7 @@ class Belady:
         following = bisect_right(calls, now)
         if following == len(calls):
             return 0.0
-        return quickest(state)[1] / max(calls[following] - now, SOONEST_S)
+        return quickest_restore_s(state) / max(calls[following] - now, SOONEST_S)
 
 
 def eviction_named(name: str) -> Eviction:

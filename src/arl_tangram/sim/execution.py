@@ -37,7 +37,7 @@ class Execution:
         self.version = 0
         self.units = lease.grant.units or turn.units
         self.speed = turn.speedup.at(self.units)
-        self.on_cores = lease.environment is not None or lease.grant.cpu_milli > 0
+        self.on_cores = turn.action.environment is not None or lease.grant.cpu_milli > 0
         timeout_s = turn.action.timeout_s
         self._limit_at = None if timeout_s is None else now + timeout_s
         self._since = now
