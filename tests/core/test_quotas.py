@@ -326,11 +326,12 @@ def test_it_does_not_starve_behind_those_that_need_one(
 
 
 def test_no_tokens_are_left_for_it_while_it_waits_for_memory_too() -> None:
-    served = Served(node(cpu=4, memory=1000))
+    served = Served(gpu_node(gpus=1, memory=1000))
+    served.up(service("judge", slots=10))
     served.quota(Quota(name="key", rate_per_s=1.0, burst=3))
     served.submit(metered("first", tokens=3))
-    served.submit(metered("large", tokens=3, more={"memory": 600}))
-    for i in range(3):
+    served.submit(call("large", "judge", needs={"api:key": 3, "memory": 600}))
+    for i in range(4):
         served.submit(metered(f"small{i}"))
         served.wait(1.0)
         served.wake()
