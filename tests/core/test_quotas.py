@@ -325,6 +325,41 @@ def test_it_does_not_starve_behind_those_that_need_one(
     assert Phase.RUNNING is served.kernel.phase_of(ActionId("large"))
 
 
+def test_no_tokens_are_left_for_it_while_it_waits_for_memory_too() -> None:
+    served = Served(gpu_node(gpus=1, memory=1000))
+    served.up(service("judge", slots=10))
+    served.quota(Quota(name="key", rate_per_s=1.0, burst=3))
+    served.submit(metered("first", tokens=3))
+    served.submit(call("large", "judge", needs={"api:key": 3, "memory": 600}))
+    for i in range(4):
+        served.submit(metered(f"small{i}"))
+        served.wait(1.0)
+        served.wake()
+    assert served.kernel._cluster.spared
+    served.open(environment("e", memory=800))
+    inside = Action(id=ActionId("in"), needs={"api:key": 1}, environment=environment("e").id)
+
+    served.submit(inside)
+    served.wait(1.0)
+    served.wake()
+
+    # Else it would wait for the environment, and the environment for it.
+    assert "in" in served.running()
+
+
+def test_one_that_needs_all_calls_at_once_runs_after_a_pause_too() -> None:
+    served = keyed(at_once=2)
+    served.feed(QuotaThrottled(at=0.0, quota="key", retry_after_s=1.0))
+    served.submit(metered("a", tokens=2))
+    assert ["a"] == started(woken(served))
+    served.feed(QuotaThrottled(at=served.now, quota="key", retry_after_s=1.0))
+    served.exit("a")
+
+    served.submit(metered("b", tokens=2))
+
+    assert ["b"] == started(woken(served))
+
+
 def test_tokens_are_not_left_for_it_any_more_once_it_is_cancelled() -> None:
     served = served_with_two_nodes()
     served.submit(judged("large", 3))

@@ -275,9 +275,13 @@ def test_an_instance_gives_up_its_claim_if_the_hosts_memory_is_gone_when_its_tur
 
     served.exit("a")
     assert [] == restores(served.evicted(served.leaving()[0]))
+    assert [("first", (0,), False)] == restores(served.submit(call("c", "first")))
+    served.settle()
+    served.exit("c")
 
     served.close("e")
-    assert [("second", (0,), True)] == restores(served.closed("e"))
+    served.closed("e")
+    assert [("second", (0,), True)] == restores(served.evicted(served.leaving()[0]))
 
 
 def test_a_lease_that_lacks_a_token_gives_its_devices_back() -> None:

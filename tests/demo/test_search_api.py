@@ -18,6 +18,10 @@ def test_the_queries_of_a_note_lead_to_it(note) -> None:
     assert [note.title] * len(note.queries) == [index.find(q)[0].title for q in note.queries]
 
 
+def test_one_rare_word_counts_for_more_than_many_common_ones() -> None:
+    assert "Compass" == Index(notes().notes).find("is it of the and in a needle")[0].title
+
+
 def test_nothing_is_found_for_words_that_are_nowhere() -> None:
     assert [] == Index(notes().notes).find("xyzzy")
 

@@ -72,7 +72,7 @@ class Answering:
                 if cluster.is_outbid(first):
                     if self._has_waited(first):
                         cluster.spare_tokens(first)
-                elif cluster.has_all_tokens(first) and cluster.fits(first):
+                elif cluster.has_all_tokens(first):
                     cluster.yielded[state.name] = None
                     return False
         if cluster.has_all_tokens(entry):

@@ -129,6 +129,8 @@ class Cluster:
 
     def enqueue(self, entry: Entry, *, first: bool = False) -> None:
         """Let an action wait for a node: its environment's, or any."""
+        for name in entry.quotas:
+            self.quotas[name].expect(entry.least[name])
         if (service := self.service_of(entry)) is not None:
             service.add(entry, first=first)
             self.stirred[service.name] = None
@@ -251,7 +253,7 @@ class Cluster:
         draft = node.pool.draft()
         for name, quota in self.quotas.items():
             tokens = quota.available(self.now)
-            first = self.spared.get(name)
+            first = self._first_for(name)
             if first is not None and (first.served_by or first.bound_to not in {None, node.id}):
                 tokens = max(tokens - first.least[name], 0)
             draft.counts[name] = tokens
@@ -280,7 +282,7 @@ class Cluster:
 
     def _short_of(self, entry: Entry, quota: str) -> bool:
         needed = entry.least[quota]
-        first = self.spared.get(quota)
+        first = self._first_for(quota)
         if first is not None and first is not entry and first.priority >= entry.priority:
             needed += first.least[quota]
         return self.quotas[quota].available(self.now) < needed
@@ -308,6 +310,11 @@ class Cluster:
         """
         for name in self._scarce(entry):
             self.spared.setdefault(name, entry)
+
+    def _first_for(self, quota: str) -> Entry | None:
+        """For whom tokens are left; nobody while what else that one needs is not there."""
+        first = self.spared.get(quota)
+        return first if first is not None and self.fits(first) else None
 
     def is_outbid(self, entry: Entry) -> bool:
         """Whether there are tokens, and enough for others who need fewer of them at once."""

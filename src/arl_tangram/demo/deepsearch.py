@@ -40,8 +40,7 @@ HURRIED = 0.25
 JUDGE, SEARCH = "judge", "search"
 WEIGHTS_MIB = 88
 DEVICES = 2
-DEGREES = {1: 1.0, 2: 1.8}
-PINNED = (2, 2, 2, 2)
+PINNED = (1, 1, 1, 1)
 SEARCHES, REFUSED = "searches answered", "searches refused (429)"
 READY_S = 30.0
 
@@ -78,7 +77,7 @@ def deepsearch(trajectories: int | None, seed: int, say: Say) -> Scene:
     shared = (
         f"a search API that allows {RATE_PER_S:g} a second and answers 429 to what is more, and a "
         f"judge model of {WEIGHTS_MIB} MiB (all-MiniLM-L6-v2) on {DEVICES} devices with room for "
-        f"one each. Under static {len(PINNED)} judges have {own} devices of their own, and every "
+        f"one each. Under static {own} judges have a device each, and every "
         f"agent obeys the 429s it gets by itself; otherwise all share a quota"
     )
     stand_ins = (
@@ -104,7 +103,7 @@ def deepsearch(trajectories: int | None, seed: int, say: Say) -> Scene:
         units={"count": DEVICES, "memory_mib_each": hosting.device_mib, "count_under_static": own},
         actions=searches + len(agents),
         play=played,
-        remarks=lambda steps: [f"{stand_ins}.", *_verdicts(agents, steps)],
+        remarks=lambda steps: _verdicts(agents, steps),
         looks={**serving.LOOKS, JUDGE: Look("a verdict", "#009e73")},
         notes=serving.NOTES,
     )
@@ -142,8 +141,8 @@ def hosting_of() -> Hosting:
                 "driver": "torch",
                 "module": "judge:judge",
                 "path": MODELS,
-                "degrees": DEGREES,
                 "memory": f"{WEIGHTS_MIB}MiB",
+                "restore": "0.1s",
                 "variables": {"OMP_NUM_THREADS": "1"},
             }
         },

@@ -28,13 +28,12 @@ TIME_SCALE = 0.01
 TOKEN_SCALE = 0.00625
 """Tokens of the demo for a token of the workload."""
 SEQUENCES = 8
-"""How many sequences a request has; more devices share them out."""
+"""How many sequences a request has."""
 VOCABULARY = 8192
 WIDTH, LAYERS = 256, 6
 WEIGHTS_MIB = 27
-DEVICES = 6
-DEGREES = {1: 1.0, 2: 1.8}
-PINNED = (2,)
+DEVICES = 4
+PINNED = (1,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,8 +61,8 @@ def mopd(trajectories: int | None, seed: int, say: Say) -> Scene:
     machine = asyncio.run(serving.describe(hosting))
     shared = (
         f"{teachers} teacher models of {WEIGHTS_MIB} MiB, each a PyTorch process, on {DEVICES} "
-        f"devices with room for one each. Under static every teacher has an instance on "
-        f"{sum(PINNED)} devices of its own, {own} in all"
+        f"devices with room for one each. Under static every teacher has a device of its own, "
+        f"{own} in all"
     )
     stand_ins = (
         "Devices are bounded host memory here and all models compute on the processors of this "
@@ -87,7 +86,7 @@ def mopd(trajectories: int | None, seed: int, say: Say) -> Scene:
         units={"count": DEVICES, "memory_mib_each": hosting.device_mib, "count_under_static": own},
         actions=count,
         play=played,
-        remarks=lambda steps: [f"{stand_ins}.", "A score is a mean log-probability."],
+        remarks=lambda steps: ["A score is a mean log-probability."],
         looks=serving.looks_of(hosting),
         notes=serving.NOTES,
     )
@@ -123,8 +122,8 @@ def hosting_of(teachers: int) -> Hosting:
             "module": "teacher:teacher",
             "arguments": {"seed": number, "width": WIDTH, "layers": LAYERS},
             "path": MODELS,
-            "degrees": DEGREES,
             "memory": f"{WEIGHTS_MIB}MiB",
+            "restore": "0.05s",
             "variables": {"OMP_NUM_THREADS": "1"},
         }
         for number in range(teachers)

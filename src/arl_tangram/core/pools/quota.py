@@ -32,6 +32,7 @@ class QuotaPool:
         self._rate = quota.rate_per_s
         self._at_once: float = NEVER if quota.concurrency is None else quota.concurrency
         self._arrival: Seconds = -NEVER  # when the bucket will be full again
+        self._largest = 1  # tokens that one call has asked for
 
     def available(self, now: Seconds) -> int:
         """How many tokens can be taken now."""
@@ -44,6 +45,11 @@ class QuotaPool:
         for window in self._windows:
             most = min(most, window.available(now))
         return int(min(max(most, 0), _PLENTY))
+
+    def expect(self, tokens: int) -> None:
+        """A call asks for so many at once: after a pause that must still be possible."""
+        self._largest = max(self._largest, tokens)
+        self._at_once = max(self._at_once, float(self._largest))
 
     def take(self, now: Seconds, tokens: int) -> None:
         """Take tokens; the caller has checked that they are there."""
@@ -94,7 +100,8 @@ class QuotaPool:
     def throttled(self, now: Seconds, retry_after_s: Seconds) -> None:
         """The other side asked for a pause: nobody calls before it ends, and then not all at once.
 
-        After the pause the bucket starts empty and the calls at once start from one.
+        After the pause the bucket starts empty and the calls at once start from half of those there
+        were, but for the largest call.
         """
         self.paused_until = max(self.paused_until, now + retry_after_s)
         if self._rate is not None:
@@ -103,7 +110,7 @@ class QuotaPool:
             refill = (self._depth - 1.0) / self._rate
             self._arrival = max(self._arrival, self.paused_until + refill)
         if self._at_once < NEVER or self._rate is None:
-            self._at_once = max(1.0, min(self._at_once, self.held) / 2.0)
+            self._at_once = max(float(self._largest), min(self._at_once, self.held) / 2.0)
 
     @property
     def _depth(self) -> float:
