@@ -216,8 +216,7 @@ def need(workload: str, packages: Mapping[str, str]) -> None:
             f"{'is' if len(missing) == 1 else 'are'} not installed. To mend: "
             f"{sys.executable} -m pip install {' '.join(missing)}"
             + (
-                " --extra-index-url https://download.pytorch.org/whl/cpu (a far smaller torch, "
-                "for machines without GPUs)"
+                " (PyTorch's own site has a far smaller build without GPUs)"
                 if "torch" in missing
                 else ""
             )
