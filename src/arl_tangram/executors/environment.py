@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import ParamSpec, TypeVar
 from ..core.model import Outcome
 from ..errors import ConfigError, Unavailable
 from . import completion
+from .copying import Stopped
 from .files import Files
 from .force import Force
 from .given import files_of
@@ -26,6 +28,8 @@ from .wardens import ANSWER_S, Wardens
 
 P = ParamSpec("P")
 T = TypeVar("T")
+A = TypeVar("A")
+B = TypeVar("B")
 
 LONGEST_ARGUMENT = 131_071  # the kernel takes no longer one
 SCRIPT_FD = 9
@@ -368,13 +372,25 @@ class LocalSandbox:
         return await self._with_files(self._files.read, path)
 
     async def upload(self, source: Path, path: str) -> None:
-        await self._with_files(self._files.upload, source, path)
+        await self._copying(self._files.upload, source, path)
 
     async def download(self, path: str, target: Path) -> None:
-        await self._with_files(self._files.download, path, target)
+        await self._copying(self._files.download, path, target)
 
     async def list(self, path: str = ".") -> Sequence[FileEntry]:
         return await self._with_files(self._files.list, path)
+
+    async def _copying(
+        self, copy: Callable[[A, B, threading.Event], None], source: A, target: B
+    ) -> None:
+        stop = threading.Event()
+        try:
+            await self._with_files(copy, source, target, stop)
+        except asyncio.CancelledError:
+            stop.set()  # the thread that copies would go on to the end
+            raise
+        except Stopped:
+            raise Unavailable(f"environment {self.spec.id} is closed") from None
 
     async def _with_files(self, do: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         self._require_open()

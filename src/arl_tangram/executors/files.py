@@ -6,15 +6,16 @@ import contextlib
 import errno
 import os
 import stat
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ..errors import RequestError
+from .copying import CHUNK, Stop, copy_contents, write_all
 from .port import MIB, FileEntry
 
 LARGEST_READ = 256 * MIB
 MOST_LINKS = 40
-CHUNK = MIB
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # A pipe or a device must not make us wait.
 _FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
@@ -31,8 +32,11 @@ class Files:
         self._root = os.open(root, _FOLDER)
         self._inside = inside
         self._user = user
+        self._closed = threading.Event()
 
     def close(self) -> None:
+        """Let go of it; copies that are under way stop."""
+        self._closed.set()
         if self._root >= 0:
             os.close(self._root)
             self._root = -1
@@ -40,9 +44,7 @@ class Files:
     def write(self, path: str, data: bytes) -> None:
         """Write a whole file, making the folders it lies in."""
         with self._parent(path, make=True) as (folder, name), self._create(folder, name) as fd:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(fd, view) :]
+            write_all(fd, data, 0)
 
     def read(self, path: str) -> bytes:
         """The whole of a regular file."""
@@ -71,68 +73,76 @@ class Files:
                 found.append(FileEntry(name=entry.name, size=size, directory=is_folder))
         return sorted(found, key=lambda entry: entry.name)
 
-    def upload(self, source: Path, path: str) -> None:
-        """Copy a file or a folder of the host in; links in the folder stay behind."""
-        if not source.is_dir():
-            with self._parent(path, make=True) as (folder, name):
-                self._upload_file(source, folder, name)
-            return
-        with self._folder(path, make=True) as folder:
-            self._upload_folder(source, folder)
+    def upload(self, source: Path, path: str, stop: threading.Event) -> None:
+        """Copy a file or a folder of the host in; links in the folder stay behind.
 
-    def download(self, path: str, target: Path) -> None:
-        """Copy a file or a folder out to the host; anything but files and folders stays behind."""
+        Raises `Stopped` soon after the event is set or this is closed.
+        """
+        with _opened(source) as reading:
+            if not stat.S_ISDIR(os.fstat(reading).st_mode):
+                with self._parent(path, make=True) as (folder, name):
+                    self._upload_file(reading, folder, name, self._stop(stop))
+                return
+        with self._folder(path, make=True) as folder:
+            self._upload_folder(source, folder, self._stop(stop))
+
+    def download(self, path: str, target: Path, stop: threading.Event) -> None:
+        """Copy a file or a folder out to the host; anything but files and folders stays behind.
+
+        Raises `Stopped` soon after the event is set or this is closed.
+        """
         with self._parent(path) as (folder, name):
             kind = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
             if stat.S_ISDIR(kind):
                 fd = os.open(name, _FOLDER, dir_fd=folder)
                 try:
-                    self._download_folder(fd, target)
+                    self._download_folder(fd, target, self._stop(stop))
                 finally:
                     os.close(fd)
                 return
             with self._open(folder, name, path) as fd:
-                self._download_file(fd, target)
+                self._download_file(fd, target, self._stop(stop))
 
-    def _upload_file(self, source: Path, folder: int, name: str) -> None:
-        with source.open("rb") as reading, self._create(folder, name) as fd:
-            while chunk := reading.read(CHUNK):
-                view = memoryview(chunk)
-                while view:
-                    view = view[os.write(fd, view) :]
-            os.fchmod(fd, source.stat().st_mode & 0o777)
+    def _stop(self, event: threading.Event) -> Stop:
+        return Stop(event, self._closed)
 
-    def _upload_folder(self, source: Path, folder: int) -> None:
+    def _upload_file(self, reading: int, folder: int, name: str, stop: Stop) -> None:
+        with self._create(folder, name) as fd:
+            copy_contents(reading, fd, stop)
+            os.fchmod(fd, os.fstat(reading).st_mode & 0o777)
+
+    def _upload_folder(self, source: Path, folder: int, stop: Stop) -> None:
         for entry in sorted(source.iterdir()):
             if entry.is_symlink():
                 continue
             if entry.is_dir():
                 fd = self._enter(folder, entry.name, make=True)
                 try:
-                    self._upload_folder(entry, fd)
+                    self._upload_folder(entry, fd, stop)
                 finally:
                     os.close(fd)
             elif entry.is_file():
-                self._upload_file(entry, folder, entry.name)
+                with _opened(entry) as reading:
+                    self._upload_file(reading, folder, entry.name, stop)
 
-    def _download_folder(self, folder: int, target: Path) -> None:
+    def _download_folder(self, folder: int, target: Path, stop: Stop) -> None:
         target.mkdir(parents=True, exist_ok=True)
         for name in os.listdir(folder):
             kind = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
             if stat.S_ISDIR(kind):
                 fd = os.open(name, _FOLDER, dir_fd=folder)
                 try:
-                    self._download_folder(fd, target / name)
+                    self._download_folder(fd, target / name, stop)
                 finally:
                     os.close(fd)
             elif stat.S_ISREG(kind):
                 with self._open(folder, name, name) as fd:
-                    self._download_file(fd, target / name)
+                    self._download_file(fd, target / name, stop)
 
-    def _download_file(self, fd: int, target: Path) -> None:
+    @staticmethod
+    def _download_file(fd: int, target: Path, stop: Stop) -> None:
         with target.open("wb") as writing:
-            while chunk := os.read(fd, CHUNK):
-                writing.write(chunk)
+            copy_contents(fd, writing.fileno(), stop)
         target.chmod(os.fstat(fd).st_mode & 0o777)
 
     @contextlib.contextmanager
@@ -227,3 +237,16 @@ class Files:
                 if self._user is not None:
                     os.chown(name, self._user, self._user, dir_fd=folder, follow_symlinks=False)
         return os.open(name, _FOLDER, dir_fd=folder)
+
+
+@contextlib.contextmanager
+def _opened(source: Path) -> Iterator[int]:
+    """A file or a folder of the host, open for reading; nothing else can be copied."""
+    fd = os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    try:
+        kind = os.fstat(fd).st_mode
+        if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):
+            raise OSError(errno.EINVAL, "it is neither a file nor a folder", str(source))
+        yield fd
+    finally:
+        os.close(fd)
