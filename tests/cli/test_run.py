@@ -159,3 +159,34 @@ def test_a_reader_that_leaves_ends_the_command(tmp_path: Path) -> None:
 
     assert "y\n" == done.stdout
     assert time.monotonic() - began < 30
+
+
+@pytest.mark.parametrize("isolated", [[], ["--isolated"]])
+def test_output_that_cannot_be_written_is_said_in_a_line(
+    tmp_path: Path, isolated: list[str]
+) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*PROGRAM, *isolated, "--", "echo", "hi"],
+            check=False, cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60,
+        )  # fmt: skip
+
+    assert 1 == done.returncode
+    assert "arl-tangram: standard output: No space left on device\n" == done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--isolated", "--workspace", "/tmp", "--", "true"), "--workspace: with --isolated"),
+        (("--network", "--", "true"), "--network: without --isolated"),
+        (("--", ""), "the command is empty"),
+    ],
+)
+def test_what_would_have_no_effect_is_a_mistake(
+    tmp_path: Path, words: tuple[str, ...], said: str
+) -> None:
+    done = arl_tangram(*words, cwd=tmp_path)
+
+    assert 2 == done.returncode
+    assert said in done.stderr

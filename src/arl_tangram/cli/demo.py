@@ -20,6 +20,7 @@ from ..demo.coding import coding
 from ..demo.deepsearch import deepsearch
 from ..demo.figures import disagreements, document
 from ..demo.mopd import mopd
+from ..demo.neighbours import Neighbours
 from ..demo.played import Played
 from ..demo.report import report as report_of
 from ..demo.report import table_of
@@ -84,7 +85,8 @@ def demo(
         said.print(text, highlight=False)
 
     scene = SCENES[workload](trajectories, seed, say)
-    steps = _play(scene, names, said)
+    neighbours = Neighbours()
+    steps = _play(scene, names, said, neighbours)
     if report is not None:
         _write(report, report_of(steps, scene))
         said.print(f"Report: {report}", soft_wrap=True, highlight=False)
@@ -95,13 +97,18 @@ def demo(
         print(json.dumps(figures, indent=2))
     else:
         _print_table(said, steps, scene)
+    if neighbours.warning:
+        said.print(neighbours.warning, highlight=False, style="yellow")
     _check_rewards(said, steps)
 
 
-def _play(scene: Scene, names: Sequence[str], said: Console) -> list[Played]:
+def _play(
+    scene: Scene, names: Sequence[str], said: Console, neighbours: Neighbours
+) -> list[Played]:
     steps: list[Played] = []
     with _progress(scene.actions, names, said) as told:
         for name in names:
+            neighbours.look()
             steps.append(asyncio.run(_played(scene, name, partial(told, name))))
             said.print(f"{name}: the step took {steps[-1].step_s:.1f} s.", highlight=False)
     return steps

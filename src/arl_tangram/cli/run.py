@@ -14,13 +14,14 @@ from typing import Annotated, Any, Literal
 import typer
 
 from ..core.model import Outcome
+from ..errors import ConfigError, Unavailable
 from ..runtime import units
 from ..runtime.environment import Environment
 from ..runtime.handle import to_its_end
 from ..runtime.requests import CommandOptions
 from ..runtime.results import Result
 from ..runtime.tangram import Tangram
-from .streams import Passage
+from .streams import STREAMS, Passage, write_all
 
 CONTEXT_SETTINGS = {"ignore_unknown_options": False, "allow_interspersed_args": False}
 
@@ -93,6 +94,12 @@ def run(
     called directly, unless --isolated is given. Exit status: the command's own; 124 if it ran
     into a time limit; 137 if it was killed or ran out of memory; 1 if it could not be run at all.
     """
+    if isolated and workspace is not None:
+        raise ConfigError("--workspace: with --isolated it works in an empty one; leave one out")
+    if network and not isolated:
+        raise ConfigError(
+            "--network: without --isolated it reaches the network anyway; leave it out"
+        )
     request = Request(
         command=_command(command),
         options=CommandOptions(
@@ -171,9 +178,12 @@ async def _run(request: Request, require: list[str] | None) -> Result:
             return await environment.run(request.command, **request.options)
         with Passage() as passage:
             try:
-                return await _streamed(environment, request, passage)
+                result = await _streamed(environment, request, passage)
             finally:
                 await environment.close()  # what it left behind may hold the pipes open
+        if passage.trouble:
+            raise Unavailable(passage.trouble)
+        return result
 
 
 async def _streamed(environment: Environment, request: Request, passage: Passage) -> Result:
@@ -204,13 +214,17 @@ async def _silence(passage: Passage, seconds: float) -> None:
 
 
 def _command(words: list[str]) -> list[str]:
+    if not words[0].strip():
+        raise ConfigError("the command is empty: give a program, or a line for the shell")
     return ["/bin/sh", "-c", words[0]] if len(words) == 1 else words
 
 
 def _print(result: Result, *, verbose: bool) -> None:
-    for raw, stream in ((result.raw_stdout, sys.stdout), (result.raw_stderr, sys.stderr)):
-        stream.buffer.write(raw)
-        stream.flush()
+    for number, raw in ((1, result.raw_stdout), (2, result.raw_stderr)):
+        try:
+            write_all(number, raw)
+        except OSError as error:
+            raise Unavailable(f"{STREAMS[number]}: {error.strerror}") from None
     if result.outcome not in {Outcome.SUCCEEDED, Outcome.FAILED} or verbose:
         said = result.outcome.value.replace("_", " ")
         reason = f": {result.reason}" if result.reason else ""

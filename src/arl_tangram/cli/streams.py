@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import tempfile
@@ -17,16 +16,24 @@ from typing import Self
 _SCRIPT = 'exec "$@" >"$0/1" 2>"$0/2"'
 
 
+STREAMS = {1: "standard output", 2: "standard error"}
+
+
 class Passage:
     """Two named pipes, and threads that copy what comes through them to our own output.
 
     The threads and not the event loop write, so that a reader who is slow, such as a pager, delays
     neither a time limit nor a resize.
+
+    Attributes:
+        heard_at: when something came through last.
+        trouble: why not all of it could be written, if so.
     """
 
     def __init__(self) -> None:
         self.heard_at = time.monotonic()
         self._folder = tempfile.mkdtemp(prefix="arl-tangram-run-")
+        self.trouble = ""
         self._ends: list[int] = []
         self._threads: list[threading.Thread] = []
 
@@ -61,10 +68,19 @@ class Passage:
         return ["/bin/sh", "-c", _SCRIPT, self._folder, *command]
 
     def _copy(self, source: int, target: int) -> None:
-        with contextlib.suppress(BrokenPipeError):  # nobody reads on: the command will notice
+        try:
             while data := os.read(source, 65536):
                 self.heard_at = time.monotonic()
-                view = memoryview(data)
-                while view:
-                    view = view[os.write(target, view) :]
+                write_all(target, data)
+        except BrokenPipeError:
+            pass  # nobody reads on: the command will notice
+        except OSError as error:
+            self.trouble = f"{STREAMS[target]}: {error.strerror}"
         os.close(source)
+
+
+def write_all(target: int, data: bytes) -> None:
+    """Write all of this to a descriptor."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(target, view) :]

@@ -95,7 +95,8 @@ def _judge(report: Report, invocation: Invocation, stopped: Outcome | None) -> t
     if report.status == 0:
         return Outcome.SUCCEEDED, ""
     if report.status > 128 and report.status - 128 in signal.valid_signals():
-        return Outcome.FAILED, f"ended by signal {signal_name(report.status - 128)}"
+        number = report.status - 128
+        return Outcome.FAILED, f"exit status {report.status}, as after {signal_name(number)}"
     return Outcome.FAILED, f"exit status {report.status}"
 
 

@@ -56,7 +56,7 @@ def seconds(value: Duration, field: str) -> float:
     else:
         span = _number(value, said, 'seconds such as 2.5, or text such as "30s" or "1h30m"')
     if not 0 < span < float("inf"):
-        raise InvalidAction(f"{said}: a time limit is more than 0; leave it out for no limit")
+        raise InvalidAction(f"{said}: give a time above 0, or leave it out")
     return span
 
 
