@@ -11,7 +11,7 @@ from arl_tangram.core.events import Woke
 from arl_tangram.core.model import GPU, Action, ActionId, Outcome, Quota
 from arl_tangram.core.services import UNCROWDED
 from arl_tangram.errors import InvariantError
-from arl_tangram.testing.builders import action, environment
+from arl_tangram.testing.builders import action, environment, node
 from arl_tangram.testing.served import Served, call, evictions, gpu_node, restores, service
 from arl_tangram.testing.watched import started
 
@@ -333,3 +333,40 @@ def test_calls_of_two_kinds_are_counted_apart() -> None:
 
     mixes = served.kernel._cluster.services["teacher"].mixes
     assert {("default", "long"): 1} == {key: mix.count for key, mix in mixes.items()}
+
+
+def overtaken(served: Served, *, memory: int) -> None:
+    """An action named a waits for memory until what comes free on a node is kept for it."""
+    served.submit(action("a", memory=memory))
+    served.submit(action("small", memory=50))
+    served.wait(2.0)
+    served.exit("small")
+    served.submit(action("next", memory=50))
+
+
+def test_an_action_does_not_wait_for_the_memory_of_a_pinned_service() -> None:
+    served = Served(gpu_node(gpus=1, cpu=2, memory=400), patience_s=1.0)
+    served.up(service("pinned", host_mib=300, pinned=(1,)))
+    served.join(node("plain", cpu=2, memory=400))
+    served.open(environment("e", memory=400))
+    overtaken(served, memory=200)
+    assert "a" not in served.running()
+
+    served.close("e")
+    served.closed("e")
+
+    assert "plain" == served.lease("a").node
+
+
+def test_an_action_that_waits_on_a_node_goes_elsewhere_if_a_pinned_service_comes_there() -> None:
+    served = Served(gpu_node(gpus=1, cpu=2, memory=400), patience_s=1.0)
+    served.submit(action("b", memory=300))
+    overtaken(served, memory=200)
+    assert "g0" == served.kernel._cluster.entries[ActionId("a")].bound_to
+    served.declare(service("pinned", host_mib=300, pinned=(1,)))
+    served.exit("b")
+    assert ["pinned"] == [served.ledger.instances.up[n].service.name for n in served.coming()]
+
+    served.join(node("plain", cpu=2, memory=400))
+
+    assert "plain" == served.lease("a").node

@@ -39,7 +39,7 @@ class NodeState:
     Attributes:
         resizable: running attempts whose units may change.
         surplus: units that those hold above their least, by resource.
-        owned: what environments hold here for life.
+        owned: what environments, and copies of pinned services, hold here for life.
         opening: environments being opened now.
         to_open: placed environments that wait for their turn.
         reserved_for: the environment that is served next here; others must wait.
@@ -101,7 +101,7 @@ class Cluster:
         self.yielded: dict[str, None] = {}  # services with calls that let others take tokens first
         self.idled: list[Instance] = []
         self.moves = 0  # how often an instance has come or gone
-        self.memory_came = False
+        self.memory_changed = False  # of a host, by copies of services
         self.memory_freed = False
         self.unplaced: Queue[EnvironmentEntry] = Queue()
         self.held: dict[TaskId, int] = defaultdict(int)

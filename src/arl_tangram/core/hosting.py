@@ -230,8 +230,7 @@ class Hosting:
                 if not self.make_room(node, mib):
                     self.remove(instance)
                 return False
-            if mib:
-                node.pool.counts[MEMORY] -= mib
+            self._hold_memory(state, node, mib)
             cell = None if state.service.movable else instance.cell
             copy = HostCopy(service=state.name, cell=cell, mib=mib, instance=instance.id)
         else:
@@ -243,10 +242,17 @@ class Hosting:
 
     def _drop(self, node: NodeState, copy: HostCopy) -> None:
         node.copies.remove(copy)
-        if copy.mib:
-            node.pool.counts[MEMORY] += copy.mib
+        self._hold_memory(self._cluster.services[copy.service], node, -copy.mib)
         self._cluster.dirty[node.id] = None
-        self._cluster.memory_came = True
+        self._cluster.memory_changed = True
+
+    def _hold_memory(self, state: ServiceState, node: NodeState, mib: int) -> None:
+        """Hold so much of a host for a copy; less if negative. That of a pinned service stays."""
+        if mib:
+            node.pool.counts[MEMORY] -= mib
+        if mib and state.pinned:
+            node.own({MEMORY: mib}, 1)
+            self._cluster.memory_changed = True
 
     def _forget(self, instance: Instance) -> None:
         if instance.phase is InstancePhase.PLANNED:

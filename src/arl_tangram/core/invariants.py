@@ -25,7 +25,7 @@ def check(cluster: Cluster) -> None:
     _check_entries(cluster)
     _check_environments(cluster)
     for node in cluster.nodes.values():
-        _check_node(node)
+        _check_node(cluster, node)
         check_devices(cluster, node)
     for service in cluster.services.values():
         check_service(cluster, service)
@@ -97,7 +97,7 @@ def _check_environments(cluster: Cluster) -> None:
     _require(waiting == unplaced, f"environments forgotten or not: {waiting ^ unplaced}")
 
 
-def _check_node(node: NodeState) -> None:
+def _check_node(cluster: Cluster, node: NodeState) -> None:
     grants: list[Grant] = [e.lease.grant for e in node.running.values() if e.lease]
     grants += [e.grant for e in node.environments.values() if e.grant]
     total: Counter[str] = Counter()
@@ -112,6 +112,9 @@ def _check_node(node: NodeState) -> None:
     owned: Counter[str] = Counter()
     for environment in node.environments.values():
         owned.update(environment.grant.amounts if environment.grant else {})
+    for copy in node.copies:
+        if cluster.services[copy.service].pinned:
+            owned[MEMORY] += copy.mib
     for name in {*owned, *node.owned}:
         _require(owned[name] == node.owned.get(name, 0), f"{node.id}: owned {name} is off")
     surplus: dict[str, int] = defaultdict(int)

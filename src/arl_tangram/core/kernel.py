@@ -154,8 +154,8 @@ class Kernel:
             case _:
                 assert_never(event)
         self._serving.settle()
-        if cluster.memory_came:
-            cluster.memory_came = False
+        if cluster.memory_changed:
+            cluster.memory_changed = False
             self._placement.changed()
         self._placement.settle()
         if cluster.services:
