@@ -95,7 +95,7 @@ def test_what_is_not_installed_is_named_with_what_to_do() -> None:
         Unavailable, match=r"no-such and torch-x are .*-m pip install no-such torch-x"
     ):
         serving.need("mopd", {"no_such": "no-such", "torch_x": "torch-x"})
-    with pytest.raises(Unavailable, match=r"torch is not installed.*whl/cpu"):
+    with pytest.raises(Unavailable, match=r"torch is not installed.*without GPUs"):
         serving.need("mopd", {"no_such": "torch"})
 
 

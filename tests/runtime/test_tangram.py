@@ -257,7 +257,7 @@ def test_what_can_never_fit_is_rejected_with_the_reason(scripted: Scripted) -> N
     [
         ({"cpus": 0}, r"cpus=0: at least"),
         ({"timeout": "soon"}, r"timeout='soon': give seconds"),
-        ({"idle_timeout": -1}, r"idle_timeout=-1: a time limit"),
+        ({"idle_timeout": -1}, r"idle_timeout=-1: give a time"),
         ({"output_limit": "big"}, r"output_limit='big'"),
         ({"variables": {"A B": "1"}}, r"variables: 'A B' is no name"),
         ({"variables": {"A": 1}}, r"variables: A=1"),
