@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from arl_tangram.core.arrivals import FIRST_CALLS, FIRST_S, MEMORY_S, Together
+from arl_tangram.core.serving.arrivals import FIRST_CALLS, FIRST_S, MEMORY_S, Together
 
 
 def test_a_service_that_nobody_has_called_is_expected_to_be_called_now_and_then() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from arl_tangram.core.deployment import Seat, deploy, seats_of
+from arl_tangram.core.serving.deployment import Seat, deploy, seats_of
 from arl_tangram.testing.served import Served, call, gpu_node, service
 
 WIDE = (1, 2, 4)

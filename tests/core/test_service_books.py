@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from arl_tangram.core.instances import Instance, InstancePhase
 from arl_tangram.core.model import Degree
+from arl_tangram.core.serving.instances import Instance, InstancePhase
 from arl_tangram.errors import InvariantError
 from arl_tangram.testing.builders import environment
 from arl_tangram.testing.served import Served, call, gpu_node, restores, service

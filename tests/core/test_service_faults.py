@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from arl_tangram.core.deployment import deploy
 from arl_tangram.core.events import Woke
 from arl_tangram.core.model import GPU, Action, ActionId, Outcome, Quota
-from arl_tangram.core.services import UNCROWDED
+from arl_tangram.core.serving.deployment import deploy
+from arl_tangram.core.serving.services import UNCROWDED
 from arl_tangram.errors import InvariantError
 from arl_tangram.testing.builders import action, environment, node
 from arl_tangram.testing.served import Served, call, evictions, gpu_node, restores, service

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from arl_tangram.core.waits import COUNTED, steady_act, total_act
+from arl_tangram.core.serving.waits import COUNTED, steady_act, total_act
 
 
 def erlang_c(servers: int, offered: float) -> float:

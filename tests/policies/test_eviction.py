@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from arl_tangram.core.arrivals import Together
-from arl_tangram.core.instances import Instance, InstancePhase
 from arl_tangram.core.model import InstanceId, NodeId
-from arl_tangram.core.services import ServiceState
-from arl_tangram.core.worth import Cost, absence
+from arl_tangram.core.serving.arrivals import Together
+from arl_tangram.core.serving.instances import Instance, InstancePhase
+from arl_tangram.core.serving.services import ServiceState
+from arl_tangram.core.serving.worth import Cost, absence
 from arl_tangram.errors import ConfigError
 from arl_tangram.policies.eviction import Belady, Lru, eviction_named
 from arl_tangram.testing.served import service

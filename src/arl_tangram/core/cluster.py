@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 
 from .commands import Command, Resolve
 from .entries import Entry, EnvironmentEntry
-from .instances import HostCopy, Instance
 from .lines import Lines
 from .model import (
     API,
@@ -28,7 +27,8 @@ from .pools.gpu import Cell
 from .pools.node import NodePool
 from .pools.quota import NEVER, QuotaPool
 from .queue import Queue
-from .services import ServiceState
+from .serving.instances import HostCopy, Instance
+from .serving.services import ServiceState
 from .wording import all_wanted, wanted
 
 

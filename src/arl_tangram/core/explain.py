@@ -6,11 +6,11 @@ from itertools import takewhile
 
 from .cluster import Cluster, NodeState
 from .entries import Entry, EnvironmentEntry
-from .instances import InstancePhase
 from .model import CPU, GPU, MILLI, Bundle, Explanation
 from .phases import EnvironmentPhase, Phase
 from .queue import Queue
-from .services import ServiceState, own_needs
+from .serving.instances import InstancePhase
+from .serving.services import ServiceState, own_needs
 from .wording import all_wanted
 
 #: How many of those before it are named.

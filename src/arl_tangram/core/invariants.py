@@ -8,7 +8,7 @@ from ..errors import InvariantError
 from .cluster import Cluster, NodeState
 from .model import CPU, MEMORY, MILLI, Grant
 from .phases import EnvironmentPhase, Phase
-from .serving_invariants import check_devices, check_service
+from .serving.invariants import check_devices, check_service
 
 _ON_A_NODE = frozenset(
     {

@@ -39,10 +39,10 @@ from .planning import Planning
 from .policy import Policy
 from .pools.node import NodePool
 from .pools.quota import NEVER, QuotaPool
-from .reception import Reception
-from .services import ServiceState
-from .serving import Serving
-from .worth import Eviction
+from .serving.calls import Serving
+from .serving.reception import Reception
+from .serving.services import ServiceState
+from .serving.worth import Eviction
 
 
 class Kernel:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from .cluster import Cluster, NodeState
 from .commands import Start
 from .entries import Entry
-from .instances import Instance
 from .model import Lease
 from .phases import Phase
+from .serving.instances import Instance
 
 
 def start(

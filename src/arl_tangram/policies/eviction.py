@@ -5,10 +5,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 
-from ..core.instances import Instance
 from ..core.model import Seconds
-from ..core.services import ServiceState
-from ..core.worth import Cost, Eviction, quickest_restore_s
+from ..core.serving.instances import Instance
+from ..core.serving.services import ServiceState
+from ..core.serving.worth import Cost, Eviction, quickest_restore_s
 from ..errors import ConfigError
 
 NAMES = ("cost", "lru", "on-demand")

@@ -11,7 +11,7 @@ from ..core.estimates import Estimates, Learned, Oracle
 from ..core.events import ActionExited, Event
 from ..core.kernel import Kernel
 from ..core.model import Node, Seconds
-from ..core.worth import Eviction
+from ..core.serving.worth import Eviction
 from ..errors import ConfigError
 from ..policies.eviction import OF_POLICIES, Belady, eviction_named
 from ..policies.registry import policy_named

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ..core.model import Node, Seconds
-from ..core.waits import steady_act
+from ..core.serving.waits import steady_act
 from ..errors import ConfigError
 from .cluster import gpus_of
 from .workload import ServedModel, Workload, calls_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from .model import Seconds
+from ..model import Seconds
 
 #: A longer queue is taken for a fluid.
 COUNTED = 12

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from ..curve import Curve
+from ..entries import Entry
+from ..estimates import PRIOR_WORK_S, Estimates
+from ..lines import Lines
+from ..model import API, GPU, Action, Bundle, Degree, InstanceId, NodeId, Seconds, Service
+from ..pools.node import NodePool
 from .arrivals import Arrivals
-from .curve import Curve
-from .entries import Entry
-from .estimates import PRIOR_WORK_S, Estimates
 from .instances import Instance
-from .lines import Lines
-from .model import API, GPU, Action, Bundle, Degree, InstanceId, NodeId, Seconds, Service
-from .pools.node import NodePool
 
 #: Restore time of a degree that has never been seen and was not declared.
 PRIOR_RESTORE_S = 10.0

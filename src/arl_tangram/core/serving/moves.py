@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from .cluster import Cluster, NodeState
+from ..cluster import Cluster, NodeState
+from ..estimates import Estimates
+from ..model import Bundle, Degree, Seconds
+from ..pools.gpu import Cell
 from .deployment import Deployment, Seat, cost_of, deploy, seats_of
-from .estimates import Estimates
 from .instances import Instance, InstancePhase
-from .model import Bundle, Degree, Seconds
-from .pools.gpu import Cell
 from .services import ServiceState
 from .survey import Place, Survey
 from .waits import total_act

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from .cluster import Cluster, NodeState
-from .commands import EvictService, RestoreService
+from ..cluster import Cluster, NodeState
+from ..commands import EvictService, RestoreService
+from ..model import MEMORY, Bundle, Degree, InstanceId
+from ..pools.gpu import Cell
 from .instances import HostCopy, Instance, InstancePhase
-from .model import MEMORY, Bundle, Degree, InstanceId
-from .pools.gpu import Cell
 from .services import ServiceState
 
 

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from .cluster import Cluster, NodeState
-from .model import Degree, InstanceId, NodeId, Seconds
-from .pools.gpu import WIDTHS, Cell
+from ..cluster import Cluster, NodeState
+from ..model import Degree, InstanceId, NodeId, Seconds
+from ..pools.gpu import WIDTHS, Cell
 from .services import ServiceState
 from .worth import cost
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from .model import Seconds
+from ..model import Seconds
 
 #: What is longer ago than this counts little: which service is popular changes within a step.
 MEMORY_S = 80.0

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ..errors import InvariantError
-from .cluster import Cluster, NodeState
+from ...errors import InvariantError
+from ..cluster import Cluster, NodeState
+from ..phases import Phase
 from .instances import InstancePhase
-from .phases import Phase
 from .services import ServiceState, own_needs
 
 _ON_DEVICES = frozenset({InstancePhase.RESTORING, InstancePhase.RESIDENT, InstancePhase.EVICTING})

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from .cluster import Cluster, NodeState
-from .estimates import Estimates
+from ..cluster import Cluster, NodeState
+from ..estimates import Estimates
+from ..model import MEMORY, Degree, Seconds
+from ..pools.gpu import Cell
 from .instances import Instance, InstancePhase
-from .model import MEMORY, Degree, Seconds
-from .pools.gpu import Cell
 from .services import ServiceState
 from .waits import total_act
 from .worth import HORIZON_S, Eviction, quickest_restore_s

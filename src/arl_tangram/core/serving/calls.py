@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import islice
 
+from ..cluster import Cluster, NodeState
+from ..entries import Entry
+from ..estimates import Estimates
+from ..model import GPU, MEMORY, Bundle, InstanceId, Outcome, Seconds, Service
+from ..pools.quota import NEVER
+from ..queue import Queue
 from .answering import LOOKAHEAD, Answering
 from .arrivals import Together
-from .cluster import Cluster, NodeState
 from .deployment import free_cell
-from .entries import Entry
-from .estimates import Estimates
 from .hosting import Hosting
 from .instances import InstancePhase
-from .model import GPU, MEMORY, Bundle, InstanceId, Outcome, Seconds, Service
 from .moves import Move, Moves
-from .pools.quota import NEVER
-from .queue import Queue
 from .reception import Reception
 from .services import LOOK_S, ServiceState, own_needs
 from .worth import Cost, Eviction

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from ..cluster import Cluster
+from ..model import GPU, Action, Bundle, Degree, Service
+from ..pools.gpu import WIDTHS
 from .arrivals import Together
-from .cluster import Cluster
-from .model import GPU, Action, Bundle, Degree, Service
-from .pools.gpu import WIDTHS
 from .services import ServiceState, own_needs
 
 

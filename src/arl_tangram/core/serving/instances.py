@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
 
-from ..errors import InvariantError
-from .entries import Entry
-from .model import ActionId, Bundle, Degree, InstanceId, NodeId, Seconds
-from .pools.gpu import Cell
+from ...errors import InvariantError
+from ..entries import Entry
+from ..model import ActionId, Bundle, Degree, InstanceId, NodeId, Seconds
+from ..pools.gpu import Cell
 
 
 class InstancePhase(Enum):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from ..model import Seconds
 from .instances import Instance, InstancePhase
-from .model import Seconds
 from .services import ServiceState
 from .waits import steady_act
 

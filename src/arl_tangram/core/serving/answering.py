@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from itertools import islice
 
-from .cluster import Cluster
-from .entries import Entry
-from .estimates import Estimates
+from ..cluster import Cluster
+from ..entries import Entry
+from ..estimates import Estimates
+from ..model import Bundle, NodeId, Seconds
+from ..pools.draft import Draft
+from ..pools.quota import NEVER
+from ..queue import Queue
+from ..starting import start
 from .instances import Instance, InstancePhase
-from .model import Bundle, NodeId, Seconds
 from .moves import Moves
-from .pools.draft import Draft
-from .pools.quota import NEVER
-from .queue import Queue
 from .services import ServiceState, own_needs
-from .starting import start
 
 #: How many calls that cannot start are looked past for one that can.
 LOOKAHEAD = 8
