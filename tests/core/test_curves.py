@@ -46,6 +46,16 @@ def test_a_curve_says_how_much_faster_it_gets(curve: Speedup, speeds: list[float
         (Amdahl, {"serial": 0.0, "startup_s": -2.0}, "startup_s=-2.0"),
         (PowerLaw, {"p": 0.0, "startup_s": -3.0}, "startup_s=-3.0"),
         (Table, {"points": (), "startup_s": -4.0}, "startup_s=-4.0"),
+        (Roofline, {"cap": "a"}, "cap='a'"),
+        (Roofline, {"cap": math.inf}, "cap=inf"),
+        (Amdahl, {"serial": None}, "serial=None"),
+        (PowerLaw, {"p": [1]}, r"p=\[1\]"),
+        (Table, {"points": ((2.5, 1.5),)}, r"points=\{2.5: 1.5\}"),
+        (Table, {"points": ((2, "a"),)}, r"points=\{2: 'a'\}"),
+        (Table, {"points": (("a", 1.0),)}, r"points=\(\('a', 1.0\),\): pairs of units"),
+        (Table, {"points": 5}, "points=5: pairs of units and a speed-up"),
+        (Roofline, {"cap": 2.0, "startup_s": "a"}, "startup_s='a'"),
+        (Roofline, {"cap": 2.0, "startup_s": math.inf}, "startup_s=inf"),
     ],
 )
 def test_a_curve_that_makes_no_sense_is_refused_by_name(

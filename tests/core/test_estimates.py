@@ -362,6 +362,10 @@ def set_kind(field: str, value: object) -> Callable[[dict[str, Any]], object]:
         (lambda data: data["widths"][0].__setitem__("seen", {"1": [0, 1.0]}), "samples=0"),
         (lambda data: data["widths"][0].__setitem__("seen", {"1": 5}), "cannot unpack"),
         (lambda data: data["widths"][0].__setitem__("seen", []), "items"),
+        (lambda data: data["widths"][0].__setitem__("seen", {"1": [3, 800.0]}), "mean=800.0"),
+        (lambda data: data["kinds"][0].__setitem__("mean", -101.0), "mean=-101.0"),
+        (lambda data: data["kinds"][0].__setitem__("square", 1e300), "square=1e+300"),
+        (lambda data: data["kinds"][0].__setitem__("timeouts", 10**400), "OverflowError"),
     ],
 )
 def test_a_damaged_profile_is_refused_by_name(

@@ -6,6 +6,8 @@ import pytest
 
 from arl_tangram.core.model import (
     CPU,
+    MILLI,
+    MOST_UNITS,
     Action,
     ActionId,
     Elastic,
@@ -29,6 +31,14 @@ def test_amounts_are_whole_numbers_from_zero_up(amount: object) -> None:
         Environment(id=EnvironmentId("e"), needs=amounts)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"capacity\['gpu'\]"):
         Node(id=NodeId("n"), capacity=amounts)  # type: ignore[arg-type]
+
+
+def test_a_node_has_no_more_cores_than_can_be_kept_account_of_one_by_one() -> None:
+    most = MOST_UNITS * MILLI
+
+    assert most == Node(id=NodeId("n"), capacity={CPU: most}).capacity[CPU]
+    with pytest.raises(ValueError, match=r"capacity\['cpu'\]=65536001: at most 65536000"):
+        Node(id=NodeId("n"), capacity={CPU: most + 1})
 
 
 def test_an_amount_of_zero_is_no_amount_even_of_what_there_is_not() -> None:

@@ -281,6 +281,8 @@ def test_a_degree_that_is_no_cell_is_refused() -> None:
 def test_a_degree_of_no_speed_is_refused() -> None:
     with pytest.raises(ValueError, match=r"speedup=0\.0: a speed-up is above zero"):
         Degree(gpus=1, speedup=0.0)
+    with pytest.raises(ValueError, match=r"speedup=inf"):
+        Degree(gpus=1, speedup=float("inf"))
 
 
 @pytest.mark.parametrize(

@@ -142,6 +142,10 @@ def test_a_crash_leaves_a_readable_beginning(tmp_path: Path) -> None:
     assert None is cut.first_difference()
 
 
+def woke(at: str) -> str:
+    return f'{{"event":{{"type":"Woke","at":{at}}},"commands":[]}}\n'
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -152,16 +156,32 @@ def test_a_crash_leaves_a_readable_beginning(tmp_path: Path) -> None:
         ('{"journal":1,"policy":"inflight"}\n{"event":{"type":"Surprise"}}\n', ":2: damaged"),
         ('{"journal":1,"policy":"inflight"}\n{"event":{"type":"Woke","at":"x"}}\n', ":2: damaged"),
         ('{"journal":1,"policy":"inflight"}\nnot json\n', ":2: damaged"),
+        (b"\xff\xfe\n", "damaged: .*decode"),
+        ("[" * 100_000 + "\n", "this is no journal"),
+        ('{"journal":1,"policy":"inflight","estimates":{"version":99}}\n', ":1: .*version=99"),
+        ('{"journal":1,"policy":"inflight"}\n' + "[" * 100_000 + "\n", ":2: damaged"),
+        (f'{{"journal":1,"policy":"inflight"}}\n{woke("2.0")}{woke("-2.0")}', ":3: .*before 2.0"),
+        (f'{{"journal":1,"policy":"inflight"}}\n{woke("NaN")}', ":2: damaged"),
+        (f'{{"journal":1,"policy":"inflight"}}\n{woke("1" * 400)}', ":2: damaged"),
     ],
 )
 def test_a_damaged_journal_names_the_file_and_the_line(
-    tmp_path: Path, text: str, message: str
+    tmp_path: Path, text: str | bytes, message: str
 ) -> None:
-    (path := tmp_path / "bad.jsonl").write_text(text)
+    path = tmp_path / "bad.jsonl"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
 
     with pytest.raises(ConfigError, match=message) as caught:
         Journal.read(path)
     assert str(path) in str(caught.value)
+
+
+def test_a_journal_of_other_settings_is_told_apart_from_a_fault(tmp_path: Path) -> None:
+    path = tmp_path / "bad.jsonl"
+    path.write_text('{"journal":1,"policy":"inflight","settings":{"magic":1}}\n')
+
+    with pytest.raises(ConfigError, match="magic"):
+        Journal.read(path).kernel()
 
 
 def test_a_journal_that_cannot_be_written_is_a_mistake_of_the_caller(tmp_path: Path) -> None:

@@ -142,6 +142,10 @@ def test_units_follow_from_what_is_said_of_them(
         (0, None, "cpus=0: give a number above 0"),
         (None, -1, "unit=-1: give a number above 0"),
         (float("inf"), None, "cpus=inf"),
+        (65_537, None, "cpus=65537: give a number above 0, at most 65536"),
+        (None, 1e-9, "unit=1e-09: that makes 4e[+]09 units, and 65536 is the most"),
+        (None, 2, "unit=2: give a number above 0, at most 1"),
+        (0.001, None, "cpus=0.001: at least 0.01 of a unit"),
     ],
 )
 def test_units_that_cannot_be_are_refused(
@@ -151,8 +155,75 @@ def test_units_that_cannot_be_are_refused(
         node_of(MACHINE, cpus=cpus, memory=None, unit=unit)
 
 
-def test_a_damaged_profile_is_named(tmp_path: Path) -> None:
-    (profile := tmp_path / "kinds.json").write_text("{}")
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("{}", "version=None"), ("null", "version=None"), ("[" * 100_000, "recursion")],
+)
+def test_a_damaged_profile_is_named(tmp_path: Path, text: str, message: str) -> None:
+    (profile := tmp_path / "kinds.json").write_text(text)
 
-    with pytest.raises(at.ConfigError, match=r"kinds\.json.*version=None"):
+    with pytest.raises(at.ConfigError, match=rf"kinds\.json.*{message}"):
         at.Tangram.local(profile=profile, state_dir=tmp_path / "state")
+
+
+def test_a_profile_that_could_not_be_written_at_the_end_is_refused_at_the_start(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(at.ConfigError, match=r"^profile=.*nowhere/kinds\.json"):
+        at.Tangram.local(profile=tmp_path / "nowhere" / "kinds.json")
+
+
+def test_a_state_folder_that_is_a_file_is_named(tmp_path: Path) -> None:
+    (state := tmp_path / "state").write_text("")
+
+    async def body(tangram: at.Tangram) -> None:
+        pytest.fail("it opened")
+
+    for folder in (state, state / "below"):
+        with pytest.raises(at.ConfigError, match=f"^state_dir='{folder}'"):
+            with_tangram(body, state_dir=folder)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"memory": "1MiB"}, "memory_mib=1"),
+        ({"readable": ["/no/such"]}, "readable=/no/such"),
+        ({"cwd": "a\0b"}, "cwd="),
+    ],
+)
+def test_what_no_environment_here_could_be_is_no_fault_of_the_machine(
+    wrong: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    journal = tmp_path / "journal"
+
+    async def body(tangram: at.Tangram) -> None:
+        with pytest.raises(at.RequestError, match=message):
+            tangram.submit("true", **wrong)
+
+    with_tangram(body, journal=journal)
+    events = {type(line.event).__name__ for line in at.Journal.read(journal).lines}
+    assert {"NodeJoined"} == events
+
+
+def test_a_folder_that_goes_while_a_command_waits_for_its_turn_is_no_loss(tmp_path: Path) -> None:
+    (shared := tmp_path / "shared").mkdir()
+
+    async def body(tangram: at.Tangram) -> None:
+        async with tangram.lease(cpus=int(tangram.describe()["cpus"].split()[0])):
+            waiting = tangram.submit("true", readable=[shared])
+            shared.rmdir()
+        result = await waiting
+        assert at.Outcome.REJECTED == result.outcome
+        assert "readable=" in result.reason
+
+    with_tangram(body)
+
+
+def test_a_long_silence_may_be_allowed() -> None:
+    async def body(tangram: at.Tangram) -> None:
+        async with tangram.environment() as env, await env.shell() as shell:
+            assert (await env.run("true", idle_timeout="60d")).ok
+            assert (await shell.run("true", idle_timeout="60d")).ok
+
+    with_tangram(body)

@@ -149,8 +149,8 @@ def test_a_file_declares_many(tmp_path) -> None:
         ("[services.a]\ndriver='openai'", "services.a: command, address: give one"),
         ("[services.a]\ndriver='command'", "services.a: call: give the program"),
         ("[services.a]\ndriver='torch'\nmodule='x'", "services.a: module='x'"),
-        ("[services.a]\ndriver='command'\ncall='x'\nslots=0", "services.a: slots=0"),
-        ("[services.a]\ndriver='command'\ncall='x'\nslots='2'", "services.a: slots='2'"),
+        ("[services.a]\ndriver='command'\ncall='x'\nslots=0", "services.a.slots=0"),
+        ("[services.a]\ndriver='command'\ncall='x'\nslots='2'", "services.a.slots='2'"),
         ("[services.a]\ndriver='command'\ncall='x'\ndegrees={3=1}", "services.a: gpus=3"),
         (
             "[services.a]\ndriver='command'\ncall='x'\ndegrees={4=1}",

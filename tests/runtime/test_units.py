@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from arl_tangram.errors import InvalidAction
-from arl_tangram.runtime.units import cpu_request, seconds, size_bytes, size_mib
+from arl_tangram.runtime.units import cpu_request, owned_milli, seconds, size_bytes, size_mib
 
 
 @pytest.mark.parametrize(
@@ -89,8 +89,45 @@ def test_a_range_or_a_list_of_cores_is_elastic(written: object, units: tuple[int
 
 
 @pytest.mark.parametrize(
-    "written", [0, -1, 0.001, (8, 1), (0, 4), (1, 2, 4), [], [0.5, 2], "many", "1:2:3", None, True]
+    "written",
+    [
+        0,
+        -1,
+        0.001,
+        (8, 1),
+        (0, 4),
+        (1, 2, 4),
+        [],
+        [0.5, 2],
+        "many",
+        "1:2:3",
+        None,
+        True,
+        b"12",
+        range(1, 10**30),
+    ],
 )
 def test_a_wrong_number_of_cores_is_refused_with_field_and_value(written: object) -> None:
     with pytest.raises((InvalidAction), match=r"^cpus="):
         cpu_request(written)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "written", [(1, 10**7), (1, 10**30), "1:10000000", [1, 2, 3, 4, 10**30], (1, 10**4000)]
+)
+def test_more_cores_than_there_are_mean_all_there_are(written: object) -> None:
+    _, elastic = cpu_request(written, most=4)  # type: ignore[arg-type]
+
+    assert elastic is not None
+    assert (1, 2, 3, 4) == elastic.units
+
+
+@pytest.mark.parametrize("written", [(8, 16), [8, 16]])
+def test_of_amounts_that_are_all_too_many_the_least_is_asked_for(written: object) -> None:
+    assert (8000, None) == cpu_request(written, most=4)  # type: ignore[arg-type]
+
+
+def test_an_environment_owns_one_amount() -> None:
+    assert [0, 500, 3000] == [owned_milli(cpus) for cpus in (None, 0.5, (3, 3))]
+    with pytest.raises(InvalidAction, match=r"^cpus=\(1, 4\): an environment owns one amount"):
+        owned_milli((1, 4))

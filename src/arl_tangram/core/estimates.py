@@ -117,6 +117,8 @@ class LogNormal:
         return self._fit
 
 
+#: No sum of durations, and no logarithm of one, is larger; the arithmetic here cannot overflow.
+_MOST, _MOST_LOG = 1e18, 100.0
 _SQRT2 = math.sqrt(2.0)
 _UNHEARD_OF = 1e-9
 
@@ -231,7 +233,8 @@ class Learned:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Learned:
         """What `to_json` gave. Raises `ValueError` naming what is wrong."""
-        version = dict(data).get("version")
+        given: object = data
+        version = given.get("version") if isinstance(given, Mapping) else None
         if version != 1:
             raise ValueError(f"version={version!r}: this profile is not of version 1")
         learned = cls()
@@ -240,7 +243,7 @@ class Learned:
             for row in data["kinds"]:
                 learned._kinds[str(row["task"]), str(row["kind"])] = LogNormal(
                     weight=_number(row["weight"], "weight", least=PRIOR_WEIGHT),
-                    mean=_number(row["mean"], "mean"),
+                    mean=_number(row["mean"], "mean", least=-_MOST_LOG, most=_MOST_LOG),
                     square=_number(row["square"], "square", least=0.0),
                     timeouts=int(_number(row["timeouts"], "timeouts", least=0.0)),
                     timeout_total_s=_number(row["timeout_total_s"], "timeout_total_s", least=0.0),
@@ -250,12 +253,12 @@ class Learned:
                     seen={
                         int(_number(units, "units", least=1.0)): (
                             int(_number(samples, "samples", least=1.0)),
-                            _number(mean, "mean"),
+                            _number(mean, "mean", least=-_MOST_LOG, most=_MOST_LOG),
                         )
                         for units, (samples, mean) in row["seen"].items()
                     }
                 )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise ValueError(f"the profile is damaged at {row!r}: {error!r}") from error
         return learned
 
@@ -297,9 +300,9 @@ class Oracle:
         """An oracle has nothing to learn."""
 
 
-def _number(value: Any, name: str, *, least: float = -math.inf) -> float:
+def _number(value: Any, name: str, *, least: float = -_MOST, most: float = _MOST) -> float:
     number = float(value)
-    if not (math.isfinite(number) and number >= least):
+    if not least <= number <= most:
         raise ValueError(f"{name}={value!r}")
     return number
 

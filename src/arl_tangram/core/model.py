@@ -30,6 +30,9 @@ API = "api:"
 MILLI = 1000
 """Millicores in one unit (one core) of CPU."""
 
+MOST_UNITS = 65_536
+"""The most cores one node may have: each is kept account of by itself."""
+
 Bundle = Mapping[str, int]
 """Whole-number amounts of named resources, e.g. ``{"cpu": 2000, "memory": 512}``.
 
@@ -37,6 +40,9 @@ CPU is in millicores, memory in MiB, everything else in plain counts; whole numb
 conservation an equality, not a tolerance.
 """
 NOTHING: Bundle = MappingProxyType({})
+
+
+_FASTEST = 1e9
 
 
 def _nothing() -> Bundle:
@@ -156,6 +162,10 @@ class Node:
 
     def __post_init__(self) -> None:
         _check_amounts("capacity", self.capacity)
+        if self.capacity.get(CPU, 0) > MOST_UNITS * MILLI:
+            raise ValueError(
+                f"capacity[{CPU!r}]={self.capacity[CPU]!r}: at most {MOST_UNITS * MILLI} millicores"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,7 +222,7 @@ class Degree:
     def __post_init__(self) -> None:
         if self.gpus not in {1, 2, 4, 8}:
             raise ValueError(f"gpus={self.gpus!r}: a cell has 1, 2, 4 or 8 devices")
-        if not self.speedup > 0:
+        if not 0 < self.speedup <= _FASTEST:
             raise ValueError(f"speedup={self.speedup!r}: a speed-up is above zero")
 
 

@@ -15,7 +15,7 @@ class Roofline:
     startup_s: float = 0.0
 
     def __post_init__(self) -> None:
-        if not self.cap >= 1:
+        if not _within(1, self.cap, _FASTEST):
             raise ValueError(f"cap={self.cap!r}: a speed-up cap is at least 1")
         _check_startup(self.startup_s)
 
@@ -32,7 +32,7 @@ class Amdahl:
     startup_s: float = 0.0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.serial <= 1:
+        if not _within(0, self.serial, 1):
             raise ValueError(f"serial={self.serial!r}: a share is between 0 and 1")
         _check_startup(self.startup_s)
 
@@ -49,7 +49,7 @@ class PowerLaw:
     startup_s: float = 0.0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.p <= 1:
+        if not _within(0, self.p, 1):
             raise ValueError(f"p={self.p!r}: an exponent is between 0 and 1")
         _check_startup(self.startup_s)
 
@@ -68,9 +68,13 @@ class Table:
     _units: tuple[int, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        points = tuple(sorted({1: 1.0, **dict(self.points)}.items()))
+        try:
+            points = tuple(sorted({1: 1.0, **dict(self.points)}.items()))
+        except (TypeError, ValueError):
+            raise ValueError(f"points={self.points!r}: pairs of units and a speed-up") from None
         speeds = [speed for _, speed in points]
-        if points[0][0] < 1 or speeds != sorted(speeds) or speeds[0] <= 0:
+        known = all(type(n) is int and n >= 1 and _within(0, s, _FASTEST) for n, s in points)
+        if not known or speeds != sorted(speeds) or speeds[0] <= 0:
             raise ValueError(
                 f"points={dict(self.points)!r}: more units are never slower, and units are at least 1"
             )
@@ -93,6 +97,9 @@ class Table:
         return low + (high - low) * (units - low_units) / (high_units - low_units)
 
 
+_FASTEST = 1e9
+_LONGEST_S = 1e9
+
 Speedup = Roofline | Amdahl | PowerLaw | Table
 
 
@@ -102,5 +109,10 @@ def duration(speedup: Speedup, work_s: float, units: int) -> float:
 
 
 def _check_startup(startup_s: float) -> None:
-    if not startup_s >= 0:
+    if not _within(0, startup_s, _LONGEST_S):
         raise ValueError(f"startup_s={startup_s!r}: a start-up cost is at least 0")
+
+
+def _within(least: float, value: object, most: float) -> bool:
+    """Whether it is a number, and in these limits; no NaN is."""
+    return isinstance(value, int | float) and least <= value <= most

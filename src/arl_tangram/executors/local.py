@@ -93,8 +93,24 @@ class LocalHost:
     def describe(self) -> Mapping[str, str]:
         return self.report.describe()
 
+    def check(self, spec: EnvironmentSpec) -> None:
+        if not _NAME.fullmatch(spec.id):
+            raise ConfigError(f"id={spec.id!r}: use up to 100 letters, digits and '._-'")
+        if spec.memory_mib is not None and spec.memory_mib < 16:
+            raise ConfigError(f"memory_mib={spec.memory_mib}: nothing runs in less than 16")
+        if spec.pids < 1:
+            raise ConfigError(f"pids={spec.pids}: give at least 1")
+        if spec.workspace is not None and not spec.workspace.is_dir():
+            raise ConfigError(f"workspace={str(spec.workspace)!r}: there is no such folder")
+        if trouble := namespaces.shut_out(spec.readable, self._state.folder.parent):
+            raise ConfigError(trouble)
+
     async def open(self, spec: EnvironmentSpec) -> LocalSandbox:
-        self._check(spec)
+        if self._closed:
+            raise Unavailable("the host is closed")
+        self.check(spec)
+        if spec.id in self._names:
+            raise ConfigError(f"id={spec.id!r}: an environment of this name is open")
         self._names.add(spec.id)
         loop = asyncio.get_running_loop()
         # Numbered, since the remains of one of the same name may still be on their way out.
@@ -157,25 +173,12 @@ class LocalHost:
 
     # -- opening ---------------------------------------------------------------------------------
 
-    def _check(self, spec: EnvironmentSpec) -> None:
-        if self._closed:
-            raise Unavailable("the host is closed")
-        if not _NAME.fullmatch(spec.id):
-            raise ConfigError(f"id={spec.id!r}: use up to 100 letters, digits and '._-'")
-        if spec.id in self._names:
-            raise ConfigError(f"id={spec.id!r}: an environment of this name is open")
-        if spec.memory_mib is not None and spec.memory_mib < 16:
-            raise ConfigError(f"memory_mib={spec.memory_mib}: nothing runs in less than 16")
-        if spec.pids < 1:
-            raise ConfigError(f"pids={spec.pids}: give at least 1")
-        if spec.workspace is not None and not spec.workspace.is_dir():
-            raise ConfigError(f"workspace={str(spec.workspace)!r}: there is no such folder")
-        if trouble := namespaces.shut_out(spec.readable, self._state.folder.parent):
-            raise ConfigError(trouble)
-
     def _make_state(self, parent: Path) -> State:
         passable = self._found.ids is not None and not self._found.namespaces
-        state = State(parent, passable=passable)
+        try:
+            state = State(parent, passable=passable)
+        except OSError as error:
+            raise ConfigError(f"state_dir={str(parent)!r}: {error.strerror}") from error
         (state.folder / PROGRAM).write_bytes(boot.program())
         if self._found.namespaces:
             namespaces.make_etc(state.folder / ETC, uid=os.getuid())

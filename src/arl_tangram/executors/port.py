@@ -176,8 +176,11 @@ class Sandbox(Protocol):
 class Host(Protocol):
     """A machine that can open environments."""
 
+    def check(self, spec: EnvironmentSpec) -> None:
+        """Raise `ConfigError` for what could never be opened here, whatever else is open."""
+
     async def open(self, spec: EnvironmentSpec) -> Sandbox:
-        """Raises `Unavailable` when it cannot be opened now, with the reason."""
+        """Raises what `check` raises, and `Unavailable` when it cannot be opened now, with the reason."""
 
     def describe(self) -> Mapping[str, str]:
         """Which enforcement and isolation are in force, and what is weaker than the best."""

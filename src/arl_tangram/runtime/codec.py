@@ -32,7 +32,7 @@ def decode(kind: Any, data: Any) -> Any:
     """The value of this type that `encode` gave. Raises `ValueError` on data of another shape."""
     try:
         return _decode(kind, data)
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise ValueError(
             f"not a {getattr(kind, '__name__', kind)}: {error!r} in {data!r}"
         ) from error

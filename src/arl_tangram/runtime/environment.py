@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Generator, Sequence
-from pathlib import Path
 from types import TracebackType
 from typing import Self, Unpack
 
@@ -12,6 +11,8 @@ from ..core.model import CPU, NodeId
 from ..errors import UnknownEnvironment
 from ..executors.port import FileEntry
 from ..executors.port import Shell as ShellPort
+from . import checks
+from .checks import AnyPath, wrong
 from .handle import Handle, to_its_end
 from .intake import Intake
 from .place import SandboxPlace
@@ -93,8 +94,9 @@ class Environment:
             check: raise the `ActionError` of any outcome but success.
             options: see `CommandOptions`.
         """
+        must_succeed = checks.flag(check, "check")
         result = await to_its_end(self.submit(command, **options))
-        return result.check() if check else result
+        return result.check() if must_succeed else result
 
     def submit(self, command: Command, **options: Unpack[CommandOptions]) -> Handle:
         """Let a command wait for its resources; the handle tells how it goes."""
@@ -106,35 +108,38 @@ class Environment:
             await self._place.require_open().shell(), place=self._place, intake=self._intake
         )
 
-    async def write(self, path: str, data: str | bytes) -> None:
+    async def write(self, path: AnyPath, data: str | bytes) -> None:
         """Write a file, and the folders it needs; text is stored as UTF-8."""
-        await self._place.require_open().write(
-            path, data.encode() if isinstance(data, str) else data
-        )
+        content = checks.utf8(data, "data") if isinstance(data, str) else data
+        if not isinstance(content, bytes | bytearray | memoryview):
+            raise wrong("data", content, "give text or bytes")
+        await self._place.require_open().write(checks.inside(path), bytes(content))
 
-    async def read(self, path: str) -> bytes:
+    async def read(self, path: AnyPath) -> bytes:
         """The content of a file. Raises `FileNotFoundError` and its like."""
-        return await self._place.require_open().read(path)
+        return await self._place.require_open().read(checks.inside(path))
 
-    async def read_text(self, path: str) -> str:
+    async def read_text(self, path: AnyPath) -> str:
         """The content of a UTF-8 file."""
         return (await self.read(path)).decode()
 
-    async def upload(self, source: str | Path, path: str) -> None:
+    async def upload(self, source: AnyPath, path: AnyPath) -> None:
         """Copy a file or a folder of this machine into the environment; links in it are left out."""
-        await self._place.require_open().upload(Path(source), path)
+        await self._place.require_open().upload(checks.path(source, "source"), checks.inside(path))
 
-    async def download(self, path: str, target: str | Path) -> None:
+    async def download(self, path: AnyPath, target: AnyPath) -> None:
         """Copy a file or a folder of the environment to this machine.
 
         Of a folder, only files and folders are copied: links and pipes in it are left out. A link
         given as `path` itself is followed, as far as it stays in the workspace.
         """
-        await self._place.require_open().download(path, Path(target))
+        await self._place.require_open().download(
+            checks.inside(path), checks.path(target, "target")
+        )
 
-    async def list(self, path: str = ".") -> Sequence[FileEntry]:
+    async def list(self, path: AnyPath = ".") -> Sequence[FileEntry]:
         """What is in a folder."""
-        return await self._place.require_open().list(path)
+        return await self._place.require_open().list(checks.inside(path))
 
 
 class Shell:
@@ -153,6 +158,7 @@ class Shell:
         self, command: str, *, check: bool = False, **options: Unpack[CommandOptions]
     ) -> Result:
         """Run a line in the shell; its kind is ``shell`` unless said otherwise."""
+        must_succeed = checks.flag(check, "check")
         async with self._turn:
             if self._closed:
                 raise UnknownEnvironment("the shell is closed; start another one")
@@ -160,7 +166,7 @@ class Shell:
                 command, options, self._place, self._intake, room=self._room, kind="shell"
             )
             result = await to_its_end(handle)
-        return result.check() if check else result
+        return result.check() if must_succeed else result
 
     async def close(self) -> None:
         """End the shell and what it started; idempotent."""

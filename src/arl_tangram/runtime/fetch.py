@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from collections.abc import Iterable, Mapping
 
 from ..core.events import QuotaThrottled
 from ..core.model import Action, Lease, Outcome, Seconds
+from ..errors import InvalidAction
 from ..executors.api import HttpClient, Request, Response
+from . import checks, units
 from .call import Answer, CallWork, Reply
+from .checks import shown, wrong
 from .driver import Driver
 from .repeats import Repeats
 
@@ -55,6 +60,33 @@ class Fetcher:
             # It keeps its place among the calls at once meanwhile: the other side is in trouble.
             await asyncio.sleep(backoff(lease.attempt))
         return Reply(exchange.outcome, exchange.response, exchange.reason)
+
+
+def sendable(request: object) -> Request:
+    """A request as its fields say it is; raises `InvalidAction` naming the one that is wrong."""
+    if isinstance(request, str):
+        checks.word(request, "request")
+        return Request(url=request)
+    if not isinstance(request, Request):
+        raise wrong("request", request, "give a URL, or a Request")
+    checks.word(request.url, "url")
+    checks.word(request.method, "method")
+    for field in ("params", "headers"):
+        if not isinstance(given := getattr(request, field), Mapping | None):
+            raise wrong(field, given, "give a mapping, or leave it out")
+    headers: Iterable[tuple[object, object]] = (request.headers or {}).items()
+    for name, value in headers:
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise wrong(f"headers[{shown(name)}]", value, "a header is text")
+    if not isinstance(content := request.content, bytes | None):
+        raise wrong("content", content, "give bytes, or leave it out")
+    units.seconds(request.timeout_s, "timeout_s")
+    checks.whole(request.body_limit_bytes, "body_limit_bytes", least=0)
+    try:
+        json.dumps(request.json, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidAction(f"json: it cannot be written as JSON: {error}") from error
+    return request
 
 
 def backoff(attempt: int) -> Seconds:

@@ -6,7 +6,7 @@ from ..core.model import NOTHING, ActionId, Bundle, EnvironmentId, TaskId, Traje
 from ..errors import InvalidAction
 from .driver import Driver
 from .handle import Handle
-from .requests import Command, CommandOptions, Names, action_for, invocation_for
+from .requests import Command, CommandOptions, Names, action_for, chosen_id, invocation_for
 from .work import CommandWork, Room
 
 
@@ -40,16 +40,16 @@ class Intake:
         Raises `InvalidAction` for what is wrong, before anything is queued.
         """
         invocation = invocation_for(command, options)
-        if (named := options.get("id")) is None:
-            identity = ActionId(self.names.next("a"))
-        elif (alive := self.driver.work(ActionId(named))) is not None:
+        named = options.get("id")
+        if (
+            named is not None
+            and (alive := self.driver.work(ActionId(chosen_id(named)))) is not None
+        ):
             if not isinstance(alive, CommandWork) or alive.invocation != invocation:
                 raise InvalidAction(f"id={named!r}: another action has this id")
             return Handle(alive, self.driver)
-        else:
-            identity = self.names.choose(named)
         action = action_for(
-            identity,
+            self.names,
             options,
             task=task,
             trajectory=trajectory,
@@ -57,6 +57,7 @@ class Intake:
             kind=kind,
             needs=needs,
             owns_cores=owns_cores,
+            most_milli=self.most_milli,
         )
         work = CommandWork(
             action, invocation, room=room, driver=self.driver, most_milli=self.most_milli

@@ -114,9 +114,11 @@ class Journal:
             with path.open(encoding="utf-8") as file:
                 lines = _complete(file)
                 header = _header(path, next(lines, (1, ""))[1])
-                return cls(header, [_line(path, number, text) for number, text in lines])
+                return cls(header, list(_in_order(path, lines)))
         except OSError as error:
             raise ConfigError(f"{path}: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise ConfigError(f"{path}: damaged: {error}") from error
 
     def kernel(self) -> Kernel:
         """A fresh kernel as the one that wrote this journal was at its start."""
@@ -124,7 +126,12 @@ class Journal:
         settings = dict(self.header.settings)
         if (eviction := settings.pop("eviction", None)) is not None:
             settings["eviction"] = eviction_named(eviction)
-        return Kernel(policy_named(self.header.policy), estimates, **settings)
+        try:
+            return Kernel(policy_named(self.header.policy), estimates, **settings)
+        except TypeError as error:
+            raise ConfigError(
+                f"a journal with other settings than a kernel has: {error}"
+            ) from error
 
     def first_difference(self) -> int | None:
         """Replay it; the index of the first line where a fresh kernel gives other commands."""
@@ -139,22 +146,34 @@ def _header(path: Path, text: str) -> Header:
     try:
         data = json.loads(text)
         version = data.pop("journal")
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise ConfigError(f"{path}: this is no journal: {error}") from error
     if version != VERSION:
         raise ConfigError(f"{path}: this journal is of version {version}, not {VERSION}")
     try:
         header: Header = decode(Header, data)
+        if header.estimates:
+            Learned.from_json(header.estimates)
     except ValueError as error:
         raise ConfigError(f"{path}:1: damaged: {error}") from error
     return header
+
+
+def _in_order(path: Path, lines: Iterator[tuple[int, str]]) -> Iterator[Line]:
+    before = float("-inf")
+    for number, text in lines:
+        line = _line(path, number, text)
+        if not before <= line.event.at < float("inf"):
+            raise ConfigError(f"{path}:{number}: damaged: {line.event.at} is before {before}")
+        before = line.event.at
+        yield line
 
 
 def _line(path: Path, number: int, text: str) -> Line:
     try:
         data = json.loads(text)
         return Line(decode(Event, data["event"]), decode(list[Command], data["commands"]))
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ConfigError(f"{path}:{number}: damaged: {error}") from error
 
 

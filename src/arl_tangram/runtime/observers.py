@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from ..core.commands import Command
 from ..core.events import Event
 from ..core.model import Action, Outcome
+from ..errors import ConfigError
+from .checks import shown
 from .results import Timing
 
 log = logging.getLogger(__name__)
@@ -29,6 +31,13 @@ class Observer:
 
     def close(self) -> None:
         """Nothing more will come."""
+
+
+def onlookers(given: object) -> Sequence[Observer]:
+    """What was given as observers; raises `ConfigError` for what is none."""
+    if not isinstance(given, Sequence) or not all(isinstance(each, Observer) for each in given):
+        raise ConfigError(f"observers={shown(given)}: give a list of objects of class Observer")
+    return given
 
 
 class Observers:

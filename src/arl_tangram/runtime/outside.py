@@ -5,34 +5,28 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, TypeVar, Unpack
 
 from ..core.events import QuotaDeclared, ServiceDeclared
-from ..core.model import (
-    Action,
-    ActionId,
-    Lease,
-    Outcome,
-    Quota,
-    Service,
-    TaskId,
-    TrajectoryId,
-)
+from ..core.model import API, Lease, Outcome, Quota, Service
 from ..errors import ConfigError, InvalidAction
 from ..executors.api import Request, Response
 from ..executors.services.devices import Devices
-from . import units
+from . import checks, units
 from .call import Answer, CallWork, Reply
+from .checks import AnyPath, shown
 from .clock import Clock
 from .driver import Driver
-from .fetch import Fetcher, backoff
+from .fetch import Fetcher, backoff, sendable
 from .intake import Intake
 from .quotas import Rate, quota_of, tokens_of
 from .repeats import Repeats
+from .requests import action_of, chosen_id
 from .service_options import ServiceOptions, deployment_of, read_services
 from .services import Services
 from .units import Duration
+
+T = TypeVar("T")
 
 
 class Outside:
@@ -124,19 +118,21 @@ class Outside:
             id: a name of the caller's own; the same id again never sends anything again.
         """
         intake = self._ready
-        sent = Request(url=request) if isinstance(request, str) else request
+        sent = sendable(request)
         if self._fetch is None:
             self._fetch = Fetcher(intake.driver)
-        if id is not None and (known := self._fetch.repeats.known(id, sent)) is not None:
+        needs = {API + checks.word(quota, "quota"): 1}
+        if id is not None and (known := self._fetch.repeats.known(chosen_id(id), sent)) is not None:
             return await known
-        action = Action(
-            id=ActionId(intake.names.next("a")) if id is None else intake.names.choose(id),
-            task=TaskId(task),
-            trajectory=TrajectoryId(trajectory),
+        action = action_of(
+            intake.names,
+            id,
+            task=task,
+            trajectory=trajectory,
             kind=quota if kind is None else kind,
-            needs=tokens_of(quota),
+            needs=needs,
             priority=priority,
-            max_attempts=attempts,
+            attempts=attempts,
         )
         return await self._fetch.fetch(action, quota, sent, remember=id is not None)
 
@@ -152,9 +148,11 @@ class Outside:
         intake = self._ready
         if self._devices is None or self._services is None:
             raise ConfigError(
-                f"service {name!r}: there are no devices here to serve it on; "
+                f"service {shown(name)}: there are no devices here to serve it on; "
                 'Tangram.local(gpus=2, gpu_memory="1GiB") lets host memory stand in for them'
             )
+        with checks.settings():
+            checks.word(name, "name")
         if name in self._served:
             raise ConfigError(f"service {name!r} is declared already; two services need two names")
         deployment = deployment_of(name, options, self._devices)
@@ -197,23 +195,26 @@ class Outside:
         """
         intake = self._ready
         services = self._services
-        if services is None or name not in self._served:
+        if services is None or checks.word(name, "name") not in self._served:
             known = ", ".join(sorted(self._served)) or "none"
-            raise InvalidAction(f"service {name!r} is not declared; there are: {known}")
+            raise InvalidAction(f"service {shown(name)} is not declared; there are: {known}")
         limit_s = None if timeout is None else units.seconds(timeout, "timeout")
         asked = (name, request)
-        if id is not None and (repeated := self._answers.known(id, asked)) is not None:
-            return await repeated
-        action = Action(
-            id=ActionId(intake.names.next("a")) if id is None else intake.names.choose(id),
-            task=TaskId(task),
-            trajectory=TrajectoryId(trajectory),
+        if id is not None:
+            if (repeated := self._answers.known(chosen_id(id), asked)) is not None:
+                return await repeated
+            asked = _copied(asked)  # the caller may change it later
+        action = action_of(
+            intake.names,
+            id,
+            task=task,
+            trajectory=trajectory,
             kind=name if kind is None else kind,
             needs=tokens_of(quota),
             service=name,
             priority=priority,
             timeout_s=limit_s,
-            max_attempts=attempts,
+            attempts=attempts,
         )
 
         async def attempt(lease: Lease) -> Reply[Any]:
@@ -224,7 +225,7 @@ class Outside:
 
         work = CallWork(action, attempt, driver=intake.driver)
         if id is not None:
-            self._answers.keep(copy.deepcopy(asked), work)  # the caller may change it later
+            self._answers.keep(asked, work)
         return await work.result()
 
     def _offer(self, devices: Devices | None, driver: Driver, clock: Clock) -> None:
@@ -234,7 +235,7 @@ class Outside:
             self._services = Services(devices, clock=clock, feed=driver.feed)
             driver.instances = self._services
 
-    def _declare_all(self, path: str | Path) -> None:
+    def _declare_all(self, path: AnyPath) -> None:
         """Declare what a file says."""
         services, quotas = read_services(path)
         for quota in quotas:
@@ -247,3 +248,10 @@ class Outside:
             await self._fetch.close()
         if self._services is not None:
             await self._services.close()
+
+
+def _copied(request: T) -> T:
+    try:
+        return copy.deepcopy(request)
+    except Exception as error:
+        raise InvalidAction(f"request: it cannot be copied, and so not kept: {error!r}") from error

@@ -6,13 +6,15 @@ import re
 from collections.abc import Mapping
 
 from ..core.model import API, Bundle, Quota, Window
-from ..errors import ConfigError, InvalidAction
-from . import units
+from ..errors import ConfigError
+from . import checks, units
+from .checks import shown, wrong
 
 Rate = float | int | str
 """Calls a second, or text such as ``"10/s"``, ``"600/min"``, ``"5000/h"``."""
 
 _DAY_S = 86400.0
+_SLOWEST, _FASTEST = 1e-9, 1e12
 _SPANS = {"s": 1.0, "sec": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "hour": 3600.0, "day": _DAY_S}
 _RATE = re.compile(r"(\d+(?:\.\d+)?)\s*/\s*([a-z]+)")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -29,13 +31,17 @@ def quota_of(
     adaptive: bool = False,
 ) -> Quota:
     """A quota; raises `ConfigError` for what it cannot be, naming the field."""
-    if not _NAME.fullmatch(str(name)):
+    given: object = name
+    if not isinstance(given, str) or not _NAME.fullmatch(name):
         raise ConfigError(
-            f"name={name!r}: up to 64 letters, digits and ._-, a letter or digit first"
+            f"name={shown(name)}: up to 64 letters, digits and ._-, a letter or digit first"
         )
+    if not isinstance(windows, Mapping | None):
+        raise ConfigError(f'windows={shown(windows)}: give a mapping such as {{"1h": 500}}')
     spans = [(_DAY_S, daily, "daily")] if daily is not None else []
     for text, tokens in (windows or {}).items():
-        spans.append((units.seconds(text, "windows"), tokens, f"windows[{text!r}]"))
+        with checks.settings():
+            spans.append((units.seconds(text, "windows"), tokens, f"windows[{shown(text)}]"))
     limits = tuple(
         Window(tokens=_count(tokens, field), per_s=per_s) for per_s, tokens, field in spans
     )
@@ -43,13 +49,15 @@ def quota_of(
         raise ConfigError(
             f"quota {name!r} limits nothing: give rate, concurrency, daily or windows"
         )
+    with checks.settings():
+        adapts = checks.flag(adaptive, "adaptive")
     return Quota(
         name=name,
         rate_per_s=None if rate is None else _per_second(rate),
         burst=_count(burst, "burst"),
         concurrency=None if concurrency is None else _count(concurrency, "concurrency"),
         windows=limits,
-        adaptive=adaptive,
+        adaptive=adapts,
     )
 
 
@@ -57,11 +65,15 @@ def tokens_of(quota: Mapping[str, int] | str | None) -> Bundle:
     """The needs behind ``quota={"search": 1}`` or just ``quota="search"``."""
     if quota is None:
         return {}
-    given = {quota: 1} if isinstance(quota, str) else quota
-    for name, tokens in given.items():
-        if type(tokens) is not int or tokens < 1:
-            raise InvalidAction(f"quota[{name!r}]={tokens!r}: tokens are a whole number from 1")
-    return {API + name: tokens for name, tokens in given.items()}
+    if isinstance(quota, str):
+        return {API + checks.word(quota, "quota"): 1}
+    given: object = quota
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+        raise wrong("quota", given, 'give the name of one, or tokens such as {"search": 1}')
+    for name, tokens in quota.items():
+        if type(tokens) is not int or not 0 < tokens <= checks.MOST:
+            raise wrong(f"quota[{shown(name)}]", tokens, "tokens are a whole number from 1")
+    return {API + checks.word(name, "quota"): tokens for name, tokens in quota.items()}
 
 
 def _per_second(rate: Rate) -> float:
@@ -70,17 +82,20 @@ def _per_second(rate: Rate) -> float:
     if isinstance(rate, str):
         match = _RATE.fullmatch(rate.strip().lower())
         if match is None or match[2] not in _SPANS:
-            raise ConfigError(f"rate={rate!r}: give {want}")
+            raise ConfigError(f"rate={shown(rate)}: give {want}")
         value = float(match[1]) / _SPANS[match[2]]
     else:
-        value = float(rate)
-    if not 0 < value < float("inf"):
-        raise ConfigError(f"rate={rate!r}: a rate is above zero; give {want}")
-    return value
+        given: object = rate
+        if isinstance(given, bool) or not isinstance(given, int | float):
+            raise ConfigError(f"rate={shown(given)}: give {want}")
+        value = rate
+    if not _SLOWEST <= value <= _FASTEST:
+        raise ConfigError(f"rate={shown(rate)}: a rate is above zero; give {want}")
+    return float(value)
 
 
 def _count(value: int, field: str) -> int:
     given: object = value
-    if type(given) is not int or given < 1:
-        raise ConfigError(f"{field}={value!r}: a whole number from 1")
+    if type(given) is not int or not 1 <= given <= checks.MOST:
+        raise ConfigError(f"{field}={shown(value)}: a whole number from 1")
     return given

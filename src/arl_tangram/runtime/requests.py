@@ -6,15 +6,17 @@ import os
 import re
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TypedDict, cast
 
 from ..core.model import (
     CPU,
+    MEMORY,
+    MILLI,
     NOTHING,
     Action,
     ActionId,
     Bundle,
+    Elastic,
     Environment,
     EnvironmentId,
     TaskId,
@@ -22,11 +24,13 @@ from ..core.model import (
 )
 from ..core.speedup import Speedup
 from ..errors import InvalidAction
-from ..executors.port import Invocation
-from . import units
+from ..executors.port import EnvironmentSpec, Invocation
+from . import checks, units
+from .checks import AnyPath, shown, wrong
+from .quotas import tokens_of
 from .units import Cpus, Duration, Size
 
-Command = str | Sequence[str]
+Command = str | Sequence[AnyPath]
 """A line for ``sh -c``, or a program and its arguments."""
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}")
@@ -34,6 +38,7 @@ _GIVEN = re.compile(r"[a-z]([1-9][0-9]*)")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _REMEMBERED = 65_536
 _OUTPUT_LIMIT = 1 << 20
+_MOST_PIDS = 1 << 22
 
 
 class CommandOptions(TypedDict, total=False):
@@ -41,7 +46,7 @@ class CommandOptions(TypedDict, total=False):
 
     Keys:
         cpus: one amount (``2``, ``0.25``), a range ``(1, 8)``, or the allowed amounts ``[1, 2, 4]``;
-            1 by default.
+            1 by default. The most of several may be more than there are.
         timeout: the limit on its run time; time in the queue never counts.
         idle_timeout: the limit on the time without any output.
         kind: the label under which its duration is learned, such as ``"bash"`` or ``"reward"``.
@@ -60,7 +65,7 @@ class CommandOptions(TypedDict, total=False):
     idle_timeout: Duration | None
     kind: str
     stdin: str | bytes | None
-    cwd: str | None
+    cwd: AnyPath | None
     variables: Mapping[str, str]
     output_limit: Size
     resizable: bool
@@ -84,7 +89,7 @@ class FreshOptions(CommandOptions, total=False):
     trajectory: str | None
     memory: Size | None
     network: bool
-    readable: Sequence[str | Path]
+    readable: Sequence[AnyPath]
 
 
 class Names:
@@ -102,11 +107,8 @@ class Names:
                 return name
 
     def choose(self, name: str) -> ActionId:
-        """Check an id of the caller's; raises `InvalidAction` if it was used before."""
-        if not _ID.fullmatch(name):
-            raise InvalidAction(
-                f"id={name!r}: up to 128 letters, digits and ._:@-, the first a letter or digit"
-            )
+        """Take an id of the caller's; raises `InvalidAction` if it was used before."""
+        name = chosen_id(name)
         if name in self._chosen:
             raise InvalidAction(f"id={name!r}: an action with this id has ended already")
         if (given := _GIVEN.fullmatch(name)) and int(given[1]) <= self._last:
@@ -119,8 +121,80 @@ class Names:
         return ActionId(name)
 
 
+def chosen_id(given: object) -> str:
+    """An id of the caller's, if it can be one."""
+    if not isinstance(given, str) or not _ID.fullmatch(given):
+        raise wrong("id", given, "up to 128 letters, digits and ._:@-, the first a letter or digit")
+    return given
+
+
+def action_of(
+    names: Names,
+    identity: str | None,
+    *,
+    task: object,
+    trajectory: object,
+    kind: object,
+    priority: object,
+    needs: Bundle,
+    attempts: object = 1,
+    elastic: Elastic | None = None,
+    service: str | None = None,
+    timeout_s: float | None = None,
+) -> Action:
+    """An action that is no command; `priority` and the like are as the caller gave them."""
+    return Action(
+        task=TaskId(checks.word(task, "task")),
+        trajectory=TrajectoryId(checks.word(trajectory, "trajectory")),
+        kind=checks.word(kind, "kind"),
+        needs=needs,
+        elastic=elastic,
+        service=service,
+        priority=checks.priority(priority),
+        timeout_s=timeout_s,
+        max_attempts=checks.whole(attempts, "attempts", least=1),
+        # Last, since a name that is taken for what turns out to be wrong cannot be given again.
+        id=ActionId(names.next("a")) if identity is None else names.choose(identity),
+    )
+
+
+def lease_for(
+    names: Names,
+    *,
+    cpus: Cpus | None,
+    memory: Size | None,
+    quota: Mapping[str, int] | str | None,
+    task: object,
+    trajectory: object,
+    kind: object,
+    priority: object,
+    resizable: object,
+    most_milli: int,
+) -> Action:
+    """The action behind a lease: one core, unless it says what it is for."""
+    if cpus is None and quota is None:
+        cpus = 1
+    may_change = checks.flag(resizable, "resizable")
+    milli, elastic = 0, None
+    if cpus is not None:
+        milli, elastic = units.cpu_request(cpus, resizable=may_change, most=most_milli // MILLI)
+    needs = {**({CPU: milli} if milli else {}), **tokens_of(quota)}
+    if memory is not None:
+        needs[MEMORY] = units.size_mib(memory, "memory")
+    return action_of(
+        names,
+        None,
+        task=task,
+        trajectory=trajectory,
+        kind=kind,
+        priority=priority,
+        needs=needs,
+        elastic=elastic,
+    )
+
+
 def action_for(
-    identity: ActionId,
+    names: Names,
     options: CommandOptions,
     *,
     task: TaskId,
@@ -129,26 +203,31 @@ def action_for(
     kind: str = "default",
     needs: Bundle = NOTHING,
     owns_cores: bool = False,
+    most_milli: int,
 ) -> Action:
-    """The schedulable part of a request. In an environment that owns cores it needs none."""
+    """The schedulable part of a command. In an environment that owns cores it needs none."""
+    speedup = options.get("speedup")
+    if speedup is not None and not isinstance(speedup, Speedup):
+        raise wrong("speedup", speedup, "give Roofline, Amdahl, PowerLaw or Table, or leave it out")
     milli, elastic = units.cpu_request(
         options.get("cpus", 1),
-        resizable=options.get("resizable", True),
-        speedup=options.get("speedup"),
+        resizable=checks.flag(options.get("resizable", True), "resizable"),
+        speedup=speedup,
+        most=most_milli // MILLI,
     )
     if owns_cores:
         milli, elastic = 0, None
-    timeout = options.get("timeout")
+    timeout, identity = options.get("timeout"), options.get("id")
     return Action(
-        id=identity,
         task=task,
         trajectory=trajectory,
-        kind=_word(options.get("kind", kind), "kind"),
+        kind=checks.word(options.get("kind", kind), "kind"),
         needs={**needs, CPU: milli} if milli else needs,
         elastic=elastic,
         environment=environment,
-        priority=_whole(options.get("priority", 0), "priority"),
+        priority=checks.priority(options.get("priority", 0)),
         timeout_s=None if timeout is None else units.seconds(timeout, "timeout"),
+        id=ActionId(names.next("a")) if identity is None else names.choose(identity),  # as above
     )
 
 
@@ -159,16 +238,12 @@ def invocation_for(command: Command, options: CommandOptions) -> Invocation:
         known = ", ".join(CommandOptions.__annotations__)
         raise InvalidAction(f"{min(unknown)}=: there is no such option; there are {known}")
     timeout, idle = options.get("timeout"), options.get("idle_timeout")
-    stdin = options.get("stdin")
-    for field in ("cwd", "stdin"):
-        value = options.get(field)
-        if isinstance(value, str) and not (value.isascii() or _encodable(value)):
-            raise InvalidAction(f"{field}: it holds a lone surrogate, which is no character")
+    cwd = options.get("cwd")
     return Invocation(
         command=_checked(command),
         variables=variables_of(options.get("variables", {})),
-        cwd=options.get("cwd"),
-        stdin=stdin.encode() if isinstance(stdin, str) else stdin,
+        cwd=None if cwd is None else checks.inside(cwd, "cwd"),
+        stdin=_stdin(options.get("stdin")),
         timeout_s=None if timeout is None else units.seconds(timeout, "timeout"),
         idle_timeout_s=None if idle is None else units.seconds(idle, "idle_timeout"),
         output_limit_bytes=units.size_bytes(
@@ -177,75 +252,104 @@ def invocation_for(command: Command, options: CommandOptions) -> Invocation:
     )
 
 
-def environment_for(
+def spec_for(
     identity: str,
     *,
-    task: str,
-    trajectory: str | None,
-    step: str | int | None,
-    memory_mib: int | None,
-    milli: int,
-    priority: int,
-) -> Environment:
-    """The schedulable part of an environment; without a trajectory it is one by itself."""
-    needs = {"memory": memory_mib or 0, CPU: milli}
-    return Environment(
-        id=EnvironmentId(identity),
-        task=TaskId(_word(task, "task")),
-        trajectory=TrajectoryId(
-            identity if trajectory is None else _word(trajectory, "trajectory")
-        ),
-        step="" if step is None else _word(str(step), "step"),
-        needs={name: amount for name, amount in needs.items() if amount},
-        priority=_whole(priority, "priority"),
+    memory: Size | None,
+    network: object,
+    readable: object,
+    most_milli: int,
+    variables: object = NOTHING,
+    pids: object = 1024,
+    workspace: object = None,
+) -> EnvironmentSpec:
+    """What an environment is to be like; some of it only its host can judge."""
+    with checks.settings():
+        folder = checks.optional_path(workspace, "workspace")
+    return EnvironmentSpec(
+        id=identity,
+        memory_mib=units.memory_mib(memory),
+        pids=checks.whole(pids, "pids", least=1, most=_MOST_PIDS),
+        network=checks.flag(network, "network"),
+        variables=variables_of(variables),
+        readable=checks.paths(readable, "readable"),
+        most_cpu_milli=most_milli,
+        workspace=folder,
     )
 
 
-def variables_of(given: Mapping[str, str]) -> dict[str, str]:
+def environment_for(
+    spec: EnvironmentSpec,
+    *,
+    task: object,
+    trajectory: object,
+    step: object,
+    milli: int,
+    priority: object,
+) -> Environment:
+    """The schedulable part of an environment; without a trajectory it is one by itself."""
+    needs = {MEMORY: spec.memory_mib or 0, CPU: milli}
+    return Environment(
+        id=EnvironmentId(spec.id),
+        task=TaskId(checks.word(task, "task")),
+        trajectory=TrajectoryId(
+            spec.id if trajectory is None else checks.word(trajectory, "trajectory")
+        ),
+        step="" if step is None else _step(step),
+        needs={name: amount for name, amount in needs.items() if amount},
+        priority=checks.priority(priority),
+    )
+
+
+def variables_of(given: object) -> dict[str, str]:
     """Environment variables; raises `InvalidAction` for what no program could be given."""
-    for name, value in cast("Mapping[object, object]", given).items():
+    if not isinstance(given, Mapping):
+        raise wrong("variables", given, 'give a mapping, such as {"CI": "1"}')
+    for name, value in given.items():
         if not isinstance(name, str) or not _VARIABLE.fullmatch(name):
-            raise InvalidAction(f"variables: {name!r} is no name; letters, digits and _ only")
-        if not isinstance(value, str) or "\0" in value or not _encodable(value):
-            raise InvalidAction(f"variables: {name}={value!r}: a value is text without NUL")
+            raise InvalidAction(f"variables: {shown(name)} is no name; letters, digits and _ only")
+        if not isinstance(value, str) or "\0" in value or not checks.encodable(value):
+            raise InvalidAction(f"variables: {name}={shown(value)}: a value is text without NUL")
     return dict(given)
 
 
-def _encodable(text: str) -> bool:
-    """Whether it can be given to a program: a model's JSON may hold half a surrogate pair."""
+def _stdin(given: object) -> bytes | None:
+    if given is None or isinstance(given, bytes):
+        return given
+    if isinstance(given, bytearray | memoryview):
+        return bytes(given)
+    if not isinstance(given, str):
+        raise wrong("stdin", given, "give what it reads, as text or bytes")
+    return checks.utf8(given, "stdin")
+
+
+def _step(given: object) -> str:
+    if isinstance(given, str):
+        return checks.word(given, "step")
     try:
-        os.fsencode(text)
-    except UnicodeEncodeError:
-        return False
-    return True
+        return str(checks.whole(given, "step"))
+    except InvalidAction:
+        raise wrong("step", given, "give a name or a whole number") from None
 
 
-def _checked(command: Command) -> Command:
+def _checked(command: object) -> str | tuple[str, ...]:
+    want = "give a line for sh, or a program and arguments"
+    words: tuple[object, ...]
     if isinstance(command, str):
-        words: Sequence[str] = (command,)
+        words = (command,)
+    elif isinstance(command, Sequence) and not isinstance(command, bytes | bytearray):
+        words = tuple(os.fspath(w) if isinstance(w, os.PathLike) else w for w in command)
     else:
-        words = tuple(os.fspath(word) for word in command)
-        command = words
-    if not words or not words[0].strip():
-        raise InvalidAction(f"command={command!r}: give a line for sh, or a program and arguments")
-    if not all(_encodable(word) for word in words):
-        raise InvalidAction(
-            f"command={command!r}: it holds a lone surrogate, which is no character"
-        )
-    if any("\0" in word for word in words):
-        raise InvalidAction(f"command={command!r}: a command cannot hold a NUL character")
-    return command
-
-
-def _word(value: str, field: str) -> str:
-    given: object = value
-    if not isinstance(given, str) or not given:
-        raise InvalidAction(f"{field}={value!r}: give a name")
-    return value
-
-
-def _whole(value: int, field: str) -> int:
-    given: object = value
-    if not isinstance(given, int):
-        raise InvalidAction(f"{field}={value!r}: give a whole number; higher goes first")
-    return value
+        raise wrong("command", command, want)
+    said = f"command={shown(command)}"
+    for word in words:
+        if not isinstance(word, str):
+            raise InvalidAction(f"{said}: {shown(word)} is no text; {want}")
+        if "\0" in word:
+            raise InvalidAction(f"{said}: a command cannot hold a NUL character")
+        if not (word.isascii() or checks.encodable(word)):
+            raise InvalidAction(f"{said}: it holds a lone surrogate, which is no character")
+    texts = cast("tuple[str, ...]", words)
+    if not texts or not texts[0].strip():
+        raise InvalidAction(f"{said}: {want}")
+    return texts[0] if isinstance(command, str) else texts

@@ -16,8 +16,10 @@ from ..executors.services.openai import OpenAIDriver, OpenAISettings
 from ..executors.services.port import ServiceDriver
 from ..executors.services.sleeping import PROTOCOLS
 from ..executors.services.torch import TorchDriver, TorchSettings
-from . import units
+from . import checks, units
+from .checks import AnyPath, shown, wrong
 from .quotas import quota_of
+from .requests import variables_of
 from .services import Deployment
 from .units import Duration, Size
 
@@ -112,19 +114,22 @@ _REPLY_LIMIT = 64 * 1024 * 1024
 
 def deployment_of(name: str, options: Mapping[str, Any], devices: Devices) -> Deployment:
     """A service as it was described; raises `ConfigError` naming the key that is wrong."""
-    if not _NAME.fullmatch(str(name)):
+    if not _NAME.fullmatch(name):
         raise ConfigError(
             f"service {name!r}: a name is up to 64 letters, digits and ._-, a letter or digit first"
         )
     where = f"services.{name}"
     kind = options.get("driver", "")
-    if kind not in _OWN:
-        raise ConfigError(f'{where}.driver={kind!r}: give "openai", "torch" or "command"')
+    if not isinstance(kind, str) or kind not in _OWN:
+        raise ConfigError(f'{where}.driver={shown(kind)}: give "openai", "torch" or "command"')
     for key in options:
         if key not in _COMMON | _OWN[kind]:
             known = ", ".join(sorted(_COMMON | _OWN[kind]))
             raise ConfigError(f"{where}.{key}: there is no such key; with driver={kind!r}: {known}")
     try:
+        for key, value in options.items():
+            if (check := _CHECKS.get(key)) is not None:
+                check(value, key)
         driver = _driver(kind, name, options, devices)
         service = _service(name, options, driver)
         asleep = 1024 if not isinstance(devices, HostDevices) else 0
@@ -145,14 +150,14 @@ def deployment_of(name: str, options: Mapping[str, Any], devices: Devices) -> De
     return deployment
 
 
-def read_services(path: str | Path) -> tuple[dict[str, Mapping[str, Any]], list[Quota]]:
+def read_services(path: AnyPath) -> tuple[dict[str, Mapping[str, Any]], list[Quota]]:
     """The services and the quotas of a TOML file, ``[services.NAME]`` and ``[quotas.NAME]``."""
     try:
         with Path(path).open("rb") as file:
             document = tomllib.load(file)
     except OSError as error:
         raise ConfigError(f"services={str(path)!r}: {error.strerror}") from error
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path}: {error}") from error
     for key in document:
         if key not in {"services", "quotas"}:
@@ -177,7 +182,7 @@ def _service(name: str, options: Mapping[str, Any], driver: ServiceDriver) -> Se
     given = options.get("degrees", {1: 1.0})
     if not isinstance(given, Mapping) or not given:
         raise ValueError(
-            f"degrees={given!r}: give the speed-up of each, such as {{1: 1.0, 2: 1.9}}"
+            f"degrees={shown(given)}: give the speed-up of each, such as {{1: 1.0, 2: 1.9}}"
         )
     speedups = _by_degree(given, "degrees", float)
     memory = _each(options, "memory", sorted(speedups), units.size_mib)
@@ -198,7 +203,7 @@ def _service(name: str, options: Mapping[str, Any], driver: ServiceDriver) -> Se
         slots=_whole(options, "slots", 1),
         movable=driver.movable,
         load_s=None if load is None else units.seconds(load, "load"),
-        gpu_model=str(options.get("gpu_model", "")),
+        gpu_model=options.get("gpu_model", ""),
         pinned=_pinned(options),
     )
 
@@ -206,13 +211,18 @@ def _service(name: str, options: Mapping[str, Any], driver: ServiceDriver) -> Se
 def _driver(kind: str, name: str, options: Mapping[str, Any], devices: Devices) -> ServiceDriver:
     limit = options.get("reply_limit", _REPLY_LIMIT)
     limit_bytes = units.size_bytes(limit, "reply_limit")
-    variables = {str(k): str(v) for k, v in options.get("variables", {}).items()}
+    variables = variables_of(
+        {
+            key: str(value) if type(value) in (int, float) else value
+            for key, value in options.get("variables", {}).items()
+        }
+    )
     if kind == "openai":
         return OpenAIDriver(name, _openai(options, variables, limit_bytes), devices)
     if kind == "torch":
         module = options.get("module")
         if not isinstance(module, str) or not re.fullmatch(r"[\w.]+:[\w.]+", module):
-            raise ValueError(f'module={module!r}: give "package:function"')
+            raise ValueError(f'module={shown(module)}: give "package:function"')
         return TorchDriver(
             name,
             TorchSettings(
@@ -244,10 +254,8 @@ def _openai(
     if ("command" in options) == bool(addresses):
         raise ValueError("command, address: give one of them")
     if sleep != "none" and sleep not in PROTOCOLS:
-        raise ValueError(f"sleep={sleep!r}: give one of none, {', '.join(PROTOCOLS)}")
-    level = options.get("sleep_level", 1)
-    if level not in {1, 2}:
-        raise ValueError(f"sleep_level={level!r}: there are 1 and 2")
+        raise ValueError(f"sleep={shown(sleep)}: give one of none, {', '.join(PROTOCOLS)}")
+    level = checks.whole(options.get("sleep_level", 1), "sleep_level", least=1, most=2)
     if addresses and len(addresses) != len(_pinned(options)):
         raise ValueError(
             f"address: a server that runs already is never moved, so say where each stands: "
@@ -268,7 +276,10 @@ def _openai(
 
 def _pinned(options: Mapping[str, Any]) -> tuple[int, ...]:
     pinned = options.get("pinned", ())
-    return (pinned,) if isinstance(pinned, int) else tuple(pinned)
+    if isinstance(pinned, str) or not isinstance(pinned, Sequence | int):
+        raise wrong("pinned", pinned, "give degrees of the service, such as [1, 2]")
+    each = (pinned,) if isinstance(pinned, int) else tuple(pinned)
+    return tuple(checks.whole(gpus, "pinned", least=1) for gpus in each)
 
 
 def _fit(service: Service, devices: Devices) -> None:
@@ -297,11 +308,15 @@ def _by_degree(given: Mapping[Any, Any], field: str, read: Callable[[Any], Any])
     found = {}
     for key, value in given.items():
         try:
+            if isinstance(value, bool) or int(key) != float(key):
+                raise ValueError  # noqa: TRY301  # it is told below
             found[int(key)] = read(value)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             if isinstance(error, InvalidAction):
                 raise
-            raise ValueError(f"{field}[{key!r}]={value!r}: a number for a number of GPUs") from None
+            raise ValueError(
+                f"{field}[{shown(key)}]={shown(value)}: a number for a number of GPUs"
+            ) from None
     return found
 
 
@@ -336,10 +351,30 @@ def _mib(options: Mapping[str, Any], field: str, default: int) -> int:
 
 
 def _whole(options: Mapping[str, Any], field: str, default: int) -> int:
-    given = options.get(field, default)
-    if type(given) is not int:
-        raise ValueError(f"{field}={given!r}: a whole number")
-    return int(given)
+    return checks.whole(options.get(field, default), field, least=1)
+
+
+def _mapping(value: object, key: str) -> None:
+    if not isinstance(value, Mapping):
+        raise wrong(key, value, "give a mapping of names to values")
+
+
+def _program(value: object, key: str) -> None:
+    parts = (value,) if isinstance(value, str) else value
+    if not isinstance(parts, Sequence) or not all(isinstance(part, str) for part in parts):
+        raise wrong(key, value, "give a program and its arguments")
+    if not parts or not parts[0].strip():
+        raise wrong(key, value, "give a program and its arguments")
+    for part in parts:
+        checks.inside(part, key)
+
+
+_CHECKS: Mapping[str, Callable[[object, str], object]] = {
+    **dict.fromkeys(("gpu_model", "model", "module"), checks.word),
+    **dict.fromkeys(("arguments", "probe", "variables"), _mapping),
+    **dict.fromkeys(("command", "start", "stop", "ready", "call", "sleep", "wake"), _program),
+    **dict.fromkeys(("address", "path"), checks.words),
+}
 
 
 def _words(given: str | Sequence[str]) -> tuple[str, ...]:

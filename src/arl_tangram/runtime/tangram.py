@@ -7,32 +7,21 @@ import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from types import TracebackType
 from typing import Self, Unpack
 
 from prometheus_client import CollectorRegistry
 
 from ..core.kernel import Kernel
-from ..core.model import (
-    CPU,
-    MEMORY,
-    MILLI,
-    Action,
-    ActionId,
-    Node,
-    NodeId,
-    TaskId,
-    TrajectoryId,
-)
+from ..core.model import CPU, MEMORY, MILLI, Node, NodeId, TaskId, TrajectoryId
 from ..core.policy import Policy
 from ..errors import ConfigError, Unavailable
 from ..executors.local import LocalHost
 from ..executors.port import EnvironmentSpec, Host
 from ..executors.services.devices import Devices, devices_of
 from ..policies.eviction import OF_POLICIES, eviction_named
-from ..policies.registry import policy_named
-from . import units
+from . import checks, units
+from .checks import AnyPath
 from .clock import Clock, MonotonicClock
 from .driver import Driver
 from .environment import Environment
@@ -41,26 +30,20 @@ from .handle import Handle, to_its_end
 from .intake import Intake
 from .journal import Header, JournalWriter
 from .lease import Lease
-from .local import node_of
+from .local import chosen_policy, node_of
 from .machine import this_machine
 from .metrics import counters
-from .observers import Observer
+from .observers import Observer, onlookers
 from .outside import Outside
 from .place import SandboxPlace
 from .profile import load_profile, save_profile
-from .quotas import tokens_of
-from .requests import (
-    Command,
-    FreshOptions,
-    Names,
-    environment_for,
-    variables_of,
-)
+from .requests import Command, FreshOptions, Names, environment_for, lease_for, spec_for
 from .results import Result
 from .rooms import FreshRoom
 from .units import Cpus, Size
 
 DEFAULT_MEMORY = "512MiB"
+MOST_GPUS = 1_024
 
 
 class Tangram(Outside):
@@ -90,13 +73,13 @@ class Tangram(Outside):
         node: Node,
         host: Callable[[], Host],
         policy: str | Policy = "inflight",
-        journal: str | Path | None = None,
-        profile: str | Path | None = None,
+        journal: AnyPath | None = None,
+        profile: AnyPath | None = None,
         observers: Sequence[Observer] = (),
         clock: Clock | None = None,
         unit: float = 1.0,
         devices: Callable[[], Devices | None] = lambda: None,
-        services: str | Path | None = None,
+        services: AnyPath | None = None,
     ) -> None:
         super().__init__()
         self.metrics = CollectorRegistry()
@@ -104,19 +87,19 @@ class Tangram(Outside):
         self._make_host = host
         self._host: Host | None = None
         self._unit = unit
-        self._policy_name = policy if isinstance(policy, str) else type(policy).__name__
-        self._policy = policy_named(policy) if isinstance(policy, str) else policy
-        self._journal = None if journal is None else Path(journal)
-        self._profile = None if profile is None else Path(profile)
+        self._policy_name, self._policy = chosen_policy(policy)
+        with checks.settings():
+            self._journal = checks.optional_path(journal, "journal")
+            self._profile = checks.optional_path(profile, "profile")
+            self._service_file = checks.optional_path(services, "services")
         self._learned = load_profile(self._profile)
-        self._observers = observers
+        self._observers = onlookers(observers)
         self._clock = clock
         # Other processes may use the same folders and control groups of this machine.
         self._prefix = secrets.token_hex(4)
         self._intake: Intake | None = None
         self._closing: asyncio.Task[None] | None = None
         self._find_devices = devices
-        self._service_file = services
 
     @classmethod
     def local(
@@ -129,10 +112,10 @@ class Tangram(Outside):
         unit: float | None = None,
         gpus: int | None = None,
         gpu_memory: Size | None = None,
-        services: str | Path | None = None,
-        journal: str | Path | None = None,
-        profile: str | Path | None = None,
-        state_dir: str | Path | None = None,
+        services: AnyPath | None = None,
+        journal: AnyPath | None = None,
+        profile: AnyPath | None = None,
+        state_dir: AnyPath | None = None,
         observers: Sequence[Observer] = (),
     ) -> Self:
         """This machine.
@@ -155,20 +138,21 @@ class Tangram(Outside):
             state_dir: where environments keep their files.
             observers: see everything that happens.
         """
-        node, size = node_of(this_machine(), cpus=cpus, memory=memory, unit=unit)
+        with checks.settings():
+            node, size = node_of(this_machine(), cpus=cpus, memory=memory, unit=unit)
+            folder = checks.optional_path(state_dir, "state_dir")
+            needed = None if require is None else checks.words(require, "require")
+            devices = None if gpus is None else checks.whole(gpus, "gpus", least=0, most=MOST_GPUS)
+            gpu_mib = None if gpu_memory is None else units.size_mib(gpu_memory, "gpu_memory")
         return cls(
             node=node,
-            host=partial(LocalHost, state_dir, cpu_scale=size, pin=size == 1, require=require),
+            host=partial(LocalHost, folder, cpu_scale=size, pin=size == 1, require=needed),
             policy=policy,
             journal=journal,
             profile=profile,
             observers=observers,
             unit=size,
-            devices=partial(
-                devices_of,
-                gpus,
-                None if gpu_memory is None else units.size_mib(gpu_memory, "gpu_memory"),
-            ),
+            devices=partial(devices_of, devices, gpu_mib),
             services=services,
         )
 
@@ -248,10 +232,10 @@ class Tangram(Outside):
         memory: Size | None = DEFAULT_MEMORY,
         network: bool = False,
         variables: Mapping[str, str] | None = None,
-        readable: Sequence[str | Path] = (),
+        readable: Sequence[AnyPath] = (),
         pids: int = 1024,
         cpus: float | None = None,
-        workspace: str | Path | None = None,
+        workspace: AnyPath | None = None,
         priority: int = 0,
     ) -> Environment:
         """An environment; open it with ``async with``, or await it.
@@ -272,27 +256,20 @@ class Tangram(Outside):
             priority: environments of a higher one are placed first.
         """
         intake = self._ready
-        identity = f"{self._prefix}-{intake.names.next('e')}"
-        milli = 0 if cpus is None else units.cpu_request(cpus).milli
-        memory_mib = units.memory_mib(memory)
-        environment = environment_for(
-            identity,
-            task=task,
-            trajectory=trajectory,
-            step=step,
-            memory_mib=memory_mib,
-            milli=milli,
-            priority=priority,
-        )
-        spec = EnvironmentSpec(
-            id=identity,
-            memory_mib=memory_mib,
+        milli = units.owned_milli(cpus)
+        spec = spec_for(
+            f"{self._prefix}-{intake.names.next('e')}",
+            memory=memory,
             pids=pids,
             network=network,
-            variables=variables_of(variables or {}),
-            readable=[Path(path) for path in readable],
-            most_cpu_milli=milli or intake.most_milli,
-            workspace=None if workspace is None else Path(workspace),
+            variables={} if variables is None else variables,
+            readable=readable,
+            most_milli=milli or intake.most_milli,
+            workspace=workspace,
+        )
+        self._ask_host(spec)
+        environment = environment_for(
+            spec, task=task, trajectory=trajectory, step=step, milli=milli, priority=priority
         )
         place = SandboxPlace(environment, spec, hosts=self._hosts(), driver=intake.driver)
         return Environment(place, intake=intake)
@@ -301,30 +278,32 @@ class Tangram(Outside):
         self, command: Command, *, check: bool = False, **options: Unpack[FreshOptions]
     ) -> Result:
         """Run a command in an environment of its own; cancelling this call cancels the command."""
+        must_succeed = checks.flag(check, "check")
         result = await to_its_end(self.submit(command, **options))
-        return result.check() if check else result
+        return result.check() if must_succeed else result
 
     def submit(self, command: Command, **options: Unpack[FreshOptions]) -> Handle:
         """Let a command wait for its resources; it gets an environment of its own."""
         intake = self._ready
-        memory_mib = units.memory_mib(options.pop("memory", DEFAULT_MEMORY))
-        task = options.pop("task", "default")
-        identity = f"{self._prefix}-{intake.names.next('f')}"
+        task = checks.word(options.pop("task", "default"), "task")
         trajectory = options.pop("trajectory", None)
-        spec = EnvironmentSpec(
-            id=identity,
-            memory_mib=memory_mib,
+        spec = spec_for(
+            f"{self._prefix}-{intake.names.next('f')}",
+            memory=options.pop("memory", DEFAULT_MEMORY),
             network=options.pop("network", False),
-            readable=[Path(path) for path in options.pop("readable", ())],
-            most_cpu_milli=intake.most_milli,
+            readable=options.pop("readable", ()),
+            most_milli=intake.most_milli,
         )
+        self._ask_host(spec)
         return intake.submit(
             command,
             options,
             room=FreshRoom(spec, self._hosts()),
             task=TaskId(task),
-            trajectory=TrajectoryId(identity if trajectory is None else trajectory),
-            needs={MEMORY: memory_mib} if memory_mib else {},
+            trajectory=TrajectoryId(
+                spec.id if trajectory is None else checks.word(trajectory, "trajectory")
+            ),
+            needs={MEMORY: spec.memory_mib} if spec.memory_mib else {},
         )
 
     def lease(
@@ -352,21 +331,17 @@ class Tangram(Outside):
             resizable: whether its cores may change while it is held.
         """
         intake = self._ready
-        if cpus is None and quota is None:
-            cpus = 1
-        milli, elastic = (0, None) if cpus is None else units.cpu_request(cpus, resizable=resizable)
-        needs = {**({CPU: milli} if milli else {}), **tokens_of(quota)}
-        if memory is not None:
-            needs[MEMORY] = units.size_mib(memory, "memory")
-        action = Action(
-            id=ActionId(intake.names.next("a")),
-            task=TaskId(task),
-            trajectory=TrajectoryId(trajectory),
+        action = lease_for(
+            intake.names,
+            cpus=cpus,
+            memory=memory,
+            quota=quota,
+            task=task,
+            trajectory=trajectory,
             kind=kind,
-            needs=needs,
-            elastic=elastic,
             priority=priority,
-            max_attempts=1,
+            resizable=resizable,
+            most_milli=intake.most_milli,
         )
         return Lease(action, driver=intake.driver, core_ids=self._unit == 1)
 
@@ -383,6 +358,11 @@ class Tangram(Outside):
             return {}
         what = f"{self._node.gpus} x {self._node.gpu_model}, {self._node.gpu_mib} MiB each"
         return {"gpus": what}
+
+    def _ask_host(self, spec: EnvironmentSpec) -> None:
+        """Raise `ConfigError` for what could never be opened here, while nothing waits for it."""
+        for host in self._hosts().values():
+            host.check(spec)
 
     def _hosts(self) -> Mapping[NodeId, Host]:
         return {self._node.id: self._host} if self._host else {}

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Protocol
 
 from ..core.model import MILLI, Action, Lease, Outcome, Seconds
-from ..errors import InternalError, Unavailable
+from ..errors import ConfigError, InternalError, Unavailable
 from ..executors.port import Completion, CpuGrant, Invocation
 from .account import Account
 from .driver import Driver
@@ -186,6 +186,8 @@ class CommandWork:
         elif isinstance(error := task.exception(), Unavailable):
             self._ended(lease, Outcome.LOST, str(error))
             self._room.broke(str(error))
+        elif isinstance(error, ConfigError):  # what was right when it was asked for is so no more
+            self._ended(lease, Outcome.REJECTED, str(error))
         else:
             log.error(
                 "the executor broke on %s",

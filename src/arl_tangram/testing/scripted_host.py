@@ -276,6 +276,9 @@ class ScriptedHost:
             return self._script.get(name) or small_shell(invocation)
         return self._script(invocation)
 
+    def check(self, spec: EnvironmentSpec) -> None:
+        """It could open anything."""
+
     async def open(self, spec: EnvironmentSpec) -> ScriptedSandbox:
         if self.refuse is not None:
             raise self.refuse

@@ -141,6 +141,7 @@ class Shell:
                 return self._end(before), flags | frames.KILLED
             if idle_s is not None:
                 wait = max(0.0, (heard + idle_s - time.monotonic()) * 1000 + 1)
+                wait = min(wait, 1e9)  # poll(2) takes no more, and it is asked again
             ready = self._poll.poll(wait)
             for fd, _ in ready:
                 if fd == self._ends:
