@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -15,7 +17,9 @@ from arl_tangram.errors import ConfigError
 from arl_tangram.executors.services.child import Child
 from arl_tangram.executors.services.devices import HostDevices, devices_of
 
-TREE = ["sh", "-c", "setsid sleep 300 & sleep 301 & echo up; wait"]
+# They look at all sleepers of the machine.
+pytestmark = pytest.mark.xdist_group("sleepers of services")
+TREE = ["sh", "-c", "setsid sleep 30017 & sleep 30018 & echo up; wait"]
 
 
 def sleepers() -> set[int]:
@@ -23,7 +27,7 @@ def sleepers() -> set[int]:
         process.pid
         for process in psutil.process_iter()
         if process.status() != psutil.STATUS_ZOMBIE
-        and _command(process) in (["sleep", "300"], ["sleep", "301"])
+        and _command(process) in (["sleep", "30017"], ["sleep", "30018"])
     }
 
 
@@ -32,6 +36,19 @@ def _command(process: psutil.Process) -> list[str]:
         return process.cmdline()
     except psutil.Error:
         return []
+
+
+def forked() -> int:
+    """A process with all that is open here."""
+    if (pid := os.fork()) == 0:
+        time.sleep(60)
+        os._exit(0)
+    return pid
+
+
+def end(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
 
 
 def test_stopping_ends_the_whole_tree_sessions_of_its_own_included() -> None:
@@ -95,13 +112,45 @@ def test_input_is_read_and_what_prints_too_much_is_killed() -> None:
     asyncio.run(main())
 
 
-def test_nothing_outlives_a_process_that_is_killed() -> None:
+def test_a_process_that_was_forked_meanwhile_keeps_nothing_alive() -> None:
+    async def main() -> None:
+        gently = await Child.start(TREE, variables={}, keep_bytes=10)
+        stubborn = await Child.start(
+            ["sh", "-c", "trap '' TERM; echo up; while :; do sleep 30018; done"],
+            variables={},
+            keep_bytes=10,
+            grace_s=600,
+        )
+        while not (gently.out and stubborn.out):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        fork = forked()
+        try:
+            await asyncio.wait_for(gently.stop(), 30)
+            stopping = asyncio.create_task(stubborn.stop())
+            await asyncio.sleep(0.05)
+            await asyncio.wait_for(stubborn.kill(), 30)
+            await stopping
+        finally:
+            end(fork)
+
+    before = sleepers()
+    asyncio.run(main())
+    assert before == sleepers()
+
+
+@pytest.mark.parametrize("with_fork", [False, True])
+def test_nothing_outlives_a_process_that_is_killed(with_fork: bool) -> None:
     program = (
-        "import asyncio\n"
+        "import asyncio, os, time\n"
         "from arl_tangram.executors.services.child import Child\n"
         "async def main():\n"
         f"    await Child.start({TREE!r}, variables={{}})\n"
         "    await asyncio.sleep(0.3)\n"
+        f"    fork = {with_fork} and os.fork()\n"
+        "    if fork == 0 and fork is not False:\n"
+        "        os.close(1)\n"
+        "        time.sleep(30)\n"
+        "        os._exit(0)\n"
         "    print('up', flush=True)\n"
         "    await asyncio.sleep(60)\n"
         "asyncio.run(main())\n"

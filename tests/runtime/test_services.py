@@ -17,9 +17,9 @@ import pytest
 
 import arl_tangram as at
 from arl_tangram import blocking
-from arl_tangram.core import serving
 from arl_tangram.core.commands import EvictService, RestoreService
 from arl_tangram.core.events import ActionSubmitted, InstanceFailed, ServiceRestored
+from arl_tangram.core.serving import calls
 from arl_tangram.runtime.journal import Journal
 from arl_tangram.runtime.observers import Observer
 
@@ -263,7 +263,7 @@ def test_a_repeated_id_never_asks_twice() -> None:
 
 
 def test_a_service_that_keeps_crashing_is_quarantined_and_says_why(monkeypatch) -> None:
-    monkeypatch.setattr(serving, "RETRY_S", 0.02)
+    monkeypatch.setattr(calls, "RETRY_S", 0.02)
     watch = Watch()
 
     async def body(tangram: at.Tangram) -> None:

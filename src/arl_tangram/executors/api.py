@@ -6,7 +6,7 @@ import asyncio
 import email.utils
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ..core.model import Outcome, Seconds
@@ -79,6 +79,8 @@ _TOO_MANY = 429
 _UNAVAILABLE = 503
 _MAY_WORK_LATER = frozenset({408, 425, 500, 502, 503, 504})
 _LONGEST_PAUSE_S = 3600.0
+_EXPLANATION_S, _LONGEST_EXPLANATION = 1.0, 65_536
+"""How long a refusal is listened to, and how much of it is kept."""
 
 
 class HttpClient:
@@ -96,7 +98,13 @@ class HttpClient:
 
     async def send(self, request: Request) -> Exchange:
         """One attempt; a bad answer is a value, and only cancellation is raised."""
-        import httpx  # noqa: PLC0415  # half of the start-up time of a program that fetches nothing
+        refusals: list[Exchange] = []
+        exchange = await self._attempt(self.prepare(), request, refusals)
+        return refusals[0] if refusals else exchange
+
+    def prepare(self) -> httpx.AsyncClient:
+        """Do what takes a moment the first time, so that it does not come between others' requests."""
+        import httpx  # noqa: PLC0415
 
         if self._client is None:
             limits = httpx.Limits(max_connections=None, max_keepalive_connections=1024)
@@ -107,9 +115,16 @@ class HttpClient:
                 timeout=None,  # noqa: S113  # each request has one of its own
                 trust_env=False,
             )
+        return self._client
+
+    async def _attempt(
+        self, client: httpx.AsyncClient, request: Request, refusals: list[Exchange]
+    ) -> Exchange:
+        import httpx  # noqa: PLC0415
+
         try:
             async with asyncio.timeout(request.timeout_s):
-                return await self._exchange(self._client, request)
+                return await self._exchange(client, request, refusals)
         except TimeoutError:
             return Exchange(
                 outcome=Outcome.TIMED_OUT, reason=f"no full reply within {request.timeout_s:g} s"
@@ -120,6 +135,8 @@ class HttpClient:
             return Exchange(outcome=Outcome.FAILED, reason=f"url={request.url!r}: {error}")
         except (TypeError, ValueError) as error:
             return Exchange(outcome=Outcome.FAILED, reason=f"it cannot be sent: {error}")
+        except httpx.LocalProtocolError as error:
+            return Exchange(outcome=Outcome.FAILED, reason=f"it cannot be sent: {error}")
         except httpx.HTTPError as error:
             return Exchange(outcome=Outcome.LOST, reason=f"{type(error).__name__}: {error!s}")
 
@@ -128,7 +145,9 @@ class HttpClient:
         if self._client is not None:
             await self._client.aclose()
 
-    async def _exchange(self, client: httpx.AsyncClient, request: Request) -> Exchange:
+    async def _exchange(
+        self, client: httpx.AsyncClient, request: Request, refusals: list[Exchange]
+    ) -> Exchange:
         stream = client.stream(
             request.method,
             request.url,
@@ -138,19 +157,26 @@ class HttpClient:
             content=request.content,
         )
         async with stream as reply:
+            head = Response(status=reply.status_code, headers=dict(reply.headers))
+            limit = request.body_limit_bytes
+            if (refusal := _judge(head)).retry_after_s is not None:
+                # By now it is known that all have to wait, whatever becomes of the explanation.
+                refusals.append(refusal)
+                limit = min(limit, _LONGEST_EXPLANATION)
             body = bytearray()
-            async for chunk in reply.aiter_bytes():
-                body += chunk
-                if len(body) > request.body_limit_bytes:
-                    return Exchange(
-                        outcome=Outcome.FAILED,
-                        reason=f"the reply is longer than {request.body_limit_bytes:,} bytes;"
-                        " raise body_limit_bytes to accept it",
-                    )
-            response = Response(
-                status=reply.status_code, headers=dict(reply.headers), body=bytes(body)
-            )
-        return _judge(response)
+            async with asyncio.timeout(_EXPLANATION_S if refusals else None):
+                async for chunk in reply.aiter_bytes():
+                    body += chunk
+                    if len(body) > limit:
+                        return Exchange(
+                            outcome=Outcome.FAILED,
+                            reason=f"the reply is longer than {limit:,} bytes;"
+                            " raise body_limit_bytes to accept it",
+                        )
+        answer = _judge(replace(head, body=bytes(body)))
+        if refusals:
+            refusals[0] = answer
+        return answer
 
 
 def _judge(response: Response) -> Exchange:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterable, Mapping
+from urllib.parse import urlsplit
 
 from ..core.events import QuotaThrottled
 from ..core.model import Action, Lease, Outcome, Seconds
@@ -33,6 +34,7 @@ class Fetcher:
         self, action: Action, quota: str, request: Request, *, remember: bool
     ) -> Answer[Response]:
         """The answer; cancelling this cancels the request."""
+        self._http.prepare()  # what is granted by the rate is to be sent at that rate
         work = CallWork(
             action,
             lambda lease: self._attempt(lease, quota, request, action.max_attempts),
@@ -80,6 +82,12 @@ def sendable(request: object) -> Request:
             raise wrong(f"headers[{shown(name)}]", value, "a header is text")
     if not isinstance(content := request.content, bytes | None):
         raise wrong("content", content, "give bytes, or leave it out")
+    if content is not None and request.json is not None:
+        raise InvalidAction("content, json: a request has one body; give one of them")
+    try:
+        urlsplit(request.url).port  # noqa: B018  # it says what is wrong with it
+    except ValueError as error:
+        raise InvalidAction(f"url={request.url!r}: {error}") from error
     units.seconds(request.timeout_s, "timeout_s")
     checks.whole(request.body_limit_bytes, "body_limit_bytes", least=0)
     try:

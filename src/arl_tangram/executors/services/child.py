@@ -61,7 +61,8 @@ class Child:
         here, there = os.pipe()
         try:
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-I", "-S", str(_GUARD), str(here), str(grace_s), *program),
+                *(sys.executable, "-I", "-S", str(_GUARD)),
+                *(str(here), str(os.getpid()), str(grace_s), *program),
                 stdin=asyncio.subprocess.DEVNULL if stdin is None else asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
@@ -114,23 +115,18 @@ class Child:
 
     async def stop(self) -> None:
         """Ask it to end, kill what is left after its grace, and wait; idempotent."""
-        self._let_go()
+        self._say(b"g")
         await self.ended()
 
     async def kill(self) -> None:
         """Kill it and all it started, and wait; idempotent."""
-        self._strike()
-        await self.stop()
+        self._say(b"k")
+        await self.ended()
 
-    def _strike(self) -> None:
+    def _say(self, word: bytes) -> None:
         if self._lifeline >= 0:
             with contextlib.suppress(OSError):
-                os.write(self._lifeline, b"k")
-
-    def _let_go(self) -> None:
-        lifeline, self._lifeline = self._lifeline, -1
-        if lifeline >= 0:
-            os.close(lifeline)
+                os.write(self._lifeline, word)
 
     async def _run(self) -> int:
         process = self._process
@@ -140,7 +136,8 @@ class Child:
             self._read(process.stdout, keep=True), self._read(process.stderr, keep=False)
         )
         status = await process.wait()
-        self._let_go()
+        os.close(self._lifeline)
+        self._lifeline = -1
         return status
 
     async def _read(self, stream: asyncio.StreamReader, *, keep: bool) -> None:
@@ -150,6 +147,6 @@ class Child:
                 self.out += chunk[:room]
                 if len(chunk) > room and not self.cut:
                     self.cut = True
-                    self._strike()
+                    self._say(b"k")
             self._tail += chunk
             del self._tail[:-_TAIL_BYTES]

@@ -1,9 +1,11 @@
 """Runs one program and leaves nothing of it behind, whoever ends first: it, we, or whoever started us.
 
-    python -I -S guard.py LIFELINE GRACE_S PROGRAM [ARGUMENT…]
+    python -I -S guard.py LIFELINE OWNER GRACE_S PROGRAM [ARGUMENT…]
 
-LIFELINE is the number of an open pipe: when its other end is closed the program is asked to end and
-killed GRACE_S seconds later; a byte on it kills at once. The exit status is the program's.
+LIFELINE is the number of an open pipe: after the byte "g" on it, when its other end is closed, or when
+the process OWNER has ended, the program is asked to end and killed GRACE_S seconds later; a byte "k"
+kills at once. The exit status is the program's. A pipe alone would not do, since a process that the
+owner forks holds its end open too.
 """
 
 from __future__ import annotations
@@ -14,12 +16,13 @@ import select
 import signal
 import sys
 import time
+from collections.abc import Callable
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
 
-def main(lifeline: int, grace_s: float, program: list[str]) -> int:
+def main(lifeline: int, owner: int, grace_s: float, program: list[str]) -> int:
     """Run the program to its end and return its exit status."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # what it leaves behind becomes our child
@@ -33,16 +36,34 @@ def main(lifeline: int, grace_s: float, program: list[str]) -> int:
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nothing, stream)
-    end = os.pidfd_open(pid)
-    poll = select.poll()
-    poll.register(lifeline, select.POLLIN | select.POLLHUP)
-    poll.register(end, select.POLLIN)
-    ready = {fd for fd, _ in poll.poll()}
-    if end not in ready and not os.read(lifeline, 1):
-        _signal_group(pid, signal.SIGTERM)
-        poll.unregister(lifeline)
-        poll.poll(grace_s * 1000)
+    _wait(os.pidfd_open(pid), lifeline, owner, lambda: _signal_group(pid, signal.SIGTERM), grace_s)
     return _end_all(pid)
+
+
+def _wait(end: int, lifeline: int, owner: int, ask: Callable[[], None], grace_s: float) -> None:
+    """Return when the program has ended, or has to be killed."""
+    poll = select.poll()
+    poll.register(end, select.POLLIN)
+    poll.register(lifeline, select.POLLIN | select.POLLHUP)
+    try:
+        alive = os.pidfd_open(owner)
+    except ProcessLookupError:
+        alive = -1
+    else:
+        poll.register(alive, select.POLLIN)
+    orphan = alive < 0 or os.getppid() != owner
+    ready = set() if orphan else {fd for fd, _ in poll.poll()}
+    if end in ready:
+        return
+    word = os.read(lifeline, 1) if lifeline in ready else b""
+    if word == b"k":
+        return
+    ask()
+    if alive >= 0:
+        poll.unregister(alive)
+    if not word:
+        poll.unregister(lifeline)  # nobody is there who could say more
+    poll.poll(grace_s * 1000)
 
 
 def _become(libc: ctypes.CDLL, parent: int, lifeline: int, program: list[str]) -> None:
@@ -99,4 +120,4 @@ def _children() -> list[int]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]), float(sys.argv[2]), sys.argv[3:]))
+    sys.exit(main(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), sys.argv[4:]))
