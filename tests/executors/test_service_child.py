@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
@@ -23,19 +24,13 @@ TREE = ["sh", "-c", "setsid sleep 30017 & sleep 30018 & echo up; wait"]
 
 
 def sleepers() -> set[int]:
-    return {
-        process.pid
-        for process in psutil.process_iter()
-        if process.status() != psutil.STATUS_ZOMBIE
-        and _command(process) in (["sleep", "30017"], ["sleep", "30018"])
-    }
-
-
-def _command(process: psutil.Process) -> list[str]:
-    try:
-        return process.cmdline()
-    except psutil.Error:
-        return []
+    found = set()
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):  # it ends meanwhile
+            sleeps = process.cmdline() in (["sleep", "30017"], ["sleep", "30018"])
+            if sleeps and process.status() != psutil.STATUS_ZOMBIE:
+                found.add(process.pid)
+    return found
 
 
 def forked() -> int:
@@ -68,7 +63,7 @@ def test_stopping_ends_the_whole_tree_sessions_of_its_own_included() -> None:
 def test_what_ends_by_itself_takes_what_it_left_behind_along() -> None:
     async def main() -> None:
         child = await Child.start(
-            ["sh", "-c", "setsid sleep 300 & echo oh dear >&2; exit 3"], variables={}
+            ["sh", "-c", "setsid sleep 30017 & echo oh dear >&2; exit 3"], variables={}
         )
         assert 3 == await child.ended()
         assert "its process exited with 3; it said: oh dear" == await child.why()
