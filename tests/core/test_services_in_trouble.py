@@ -235,6 +235,21 @@ def test_an_idle_instance_leaves_with_its_copy_for_an_environment_that_needs_its
     assert {"e": "g0"} == opening(served.evicted(served.leaving()[0]))
 
 
+def test_memory_that_an_idle_instance_has_left_goes_to_the_action_that_it_left_for() -> None:
+    served = Served(gpu_node(gpus=1, memory=1000))
+    served.declare(service("teacher", host_mib=600, movable=False))
+    served.submit(call("c", "teacher"))
+    served.settle()
+    served.exit("c")
+
+    commands = served.submit(action("a", memory=900))
+
+    assert [("teacher", True)] == evictions(commands)
+    commands = served.evicted(served.leaving()[0])
+    assert ["a"] == started(commands)
+    assert [] == restores(commands)
+
+
 def test_a_copy_in_use_is_not_forgotten() -> None:
     served = Served(gpu_node(gpus=1, memory=1000))
     served.up(service("teacher", host_mib=600))

@@ -162,20 +162,21 @@ class Serving:
 
     def make_way(self) -> None:
         """Forget host copies that nobody uses where somebody else waits for their memory."""
+        for node in self._cluster.nodes.values():
+            if node.copies:
+                for mib in self._memory_waited_for(node):
+                    self._hosting.make_room(node, mib)
+
+    def _memory_waited_for(self, node: NodeState) -> list[int]:
+        """How much memory those who are next need, of those who could have it on this node."""
         cluster = self._cluster
         homeless = next(Queue.served([cluster.unplaced], cluster.placed), None)
-        anybody = next(iter(cluster.anywhere), None)
-        for node in cluster.nodes.values():
-            if not node.copies:
-                continue
-            bound = next(iter(node.queue), None)
-            wanted = [e.least for e in (bound, anybody) if e is not None]
-            if homeless is not None:
-                wanted.append(homeless.environment.needs)
-            for needs in wanted:
-                mib = needs.get(MEMORY, 0)
-                if mib and node.pool.could_ever_fit(own_needs(needs)):
-                    self._hosting.make_room(node, mib)
+        next_ones = (next(iter(node.queue), None), next(iter(cluster.anywhere), None))
+        wanted = [entry.least for entry in next_ones if entry is not None]
+        if homeless is not None:
+            wanted.append(homeless.environment.needs)
+        could = [needs for needs in wanted if node.pool.could_ever_fit(own_needs(needs))]
+        return [mib for needs in could if (mib := needs.get(MEMORY, 0))]
 
     def _settle_once(self) -> None:
         cluster, hosting = self._cluster, self._hosting
@@ -295,7 +296,8 @@ class Serving:
     def _speculate(self) -> None:
         """Restore what nobody waits for yet, unless somebody waits for the memory of a host."""
         cluster = self._cluster
-        if len(cluster.unplaced):
+        # What was just made free for them must not be taken before they can have it.
+        if any(map(self._memory_waited_for, cluster.nodes.values())):
             return
         states = [
             state
