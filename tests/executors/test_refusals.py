@@ -34,19 +34,18 @@ def answered(head: bytes, rest: Rest, request: Callable[[int], Request]) -> Exch
     """What one request gets from a server that says this."""
 
     async def main() -> Exchange:
-        over, left = asyncio.Event(), asyncio.Event()
-        reached = []
+        over = asyncio.Event()
+        connections: list[asyncio.Event] = []
 
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            if not await reader.read(65_536):
-                return
-            reached.append(True)
-            writer.write(head)
-            await writer.drain()
-            await rest(writer)
-            await over.wait()
+            connections.append(gone := asyncio.Event())
+            if await reader.read(65_536):
+                writer.write(head)
+                await writer.drain()
+                await rest(writer)
+                await over.wait()
             writer.transport.abort()
-            left.set()
+            gone.set()
 
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         client = HttpClient()
@@ -55,9 +54,10 @@ def answered(head: bytes, rest: Rest, request: Callable[[int], Request]) -> Exch
         finally:
             await client.close()
             over.set()
-            if reached:
-                await left.wait()
+            for gone in connections:
+                await gone.wait()
             server.close()
+            await asyncio.sleep(0)  # an aborted transport closes its socket a turn later
 
     return asyncio.run(main())
 

@@ -18,16 +18,16 @@ from arl_tangram.errors import ConfigError
 from arl_tangram.executors.services.child import Child
 from arl_tangram.executors.services.devices import HostDevices, devices_of
 
-# They look at all sleepers of the machine.
-pytestmark = pytest.mark.xdist_group("sleepers of services")
-TREE = ["sh", "-c", "setsid sleep 30017 & sleep 30018 & echo up; wait"]
+# These tests look at all sleepers of the machine, so each process that runs them has its own.
+ONE, OTHER = f"3{os.getpid():07}.1", f"3{os.getpid():07}.2"
+TREE = ["sh", "-c", f"setsid sleep {ONE} & sleep {OTHER} & echo up; wait"]
 
 
 def sleepers() -> set[int]:
     found = set()
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):  # it ends meanwhile
-            sleeps = process.cmdline() in (["sleep", "30017"], ["sleep", "30018"])
+            sleeps = process.cmdline() in (["sleep", ONE], ["sleep", OTHER])
             if sleeps and process.status() != psutil.STATUS_ZOMBIE:
                 found.add(process.pid)
     return found
@@ -63,7 +63,7 @@ def test_stopping_ends_the_whole_tree_sessions_of_its_own_included() -> None:
 def test_what_ends_by_itself_takes_what_it_left_behind_along() -> None:
     async def main() -> None:
         child = await Child.start(
-            ["sh", "-c", "setsid sleep 30017 & echo oh dear >&2; exit 3"], variables={}
+            ["sh", "-c", f"setsid sleep {ONE} & echo oh dear >&2; exit 3"], variables={}
         )
         assert 3 == await child.ended()
         assert "its process exited with 3; it said: oh dear" == await child.why()
@@ -111,7 +111,7 @@ def test_a_process_that_was_forked_meanwhile_keeps_nothing_alive() -> None:
     async def main() -> None:
         gently = await Child.start(TREE, variables={}, keep_bytes=10)
         stubborn = await Child.start(
-            ["sh", "-c", "trap '' TERM; echo up; while :; do sleep 30018; done"],
+            ["sh", "-c", f"trap '' TERM; echo up; while :; do sleep {OTHER}; done"],
             variables={},
             keep_bytes=10,
             grace_s=600,

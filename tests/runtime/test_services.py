@@ -184,6 +184,46 @@ def test_what_is_wrong_in_a_file_is_named(tmp_path, text, says) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "says"),
+    [
+        ({"pinned": [1]}, {}, r"services.b: pinned instances leave 0 .* and services.b needs 1"),
+        ({}, {"pinned": [1]}, r"services.b: pinned instances leave 0 .* and services.a needs 1"),
+        ({"pinned": [1]}, {"pinned": [1]}, r"services.b.pinned: 1 devices .* other services own 1"),
+        ({"pinned": [1, 1]}, {}, r"services.a.pinned: 2 devices for ever"),
+    ],
+)
+def test_services_that_leave_each_other_no_devices_are_refused(first, second, says) -> None:
+    async def body(tangram: at.Tangram) -> None:
+        def both() -> None:
+            tangram.service("a", **{**MODEL, **first})
+            tangram.service("b", **{**MODEL, **second})
+
+        with pytest.raises(at.ConfigError, match=says):
+            both()
+
+    run(body)
+
+
+def test_a_degree_that_is_pinned_has_to_fit_a_device() -> None:
+    async def body(tangram: at.Tangram) -> None:
+        sizes = {1: "16MiB", 2: "4MiB"}
+        with pytest.raises(at.ConfigError, match=r"services\.a\.memory: 16 MiB on each"):
+            tangram.service(
+                "a", **MODEL | {"degrees": {1: 1.0, 2: 1.9}, "memory": sizes, "pinned": [1]}
+            )
+
+    run(body, gpus=2)
+
+
+def test_an_address_says_how_it_is_spoken_to() -> None:
+    async def body(tangram: at.Tangram) -> None:
+        with pytest.raises(at.ConfigError, match="address='localhost:1': begin with http://"):
+            tangram.service("a", driver="openai", address="localhost:1", pinned=[1])
+
+    run(body)
+
+
 def test_a_machine_without_devices_says_how_to_have_some() -> None:
     async def main() -> None:
         async with at.Tangram.local(gpus=0) as tangram:

@@ -18,6 +18,7 @@ from .checks import AnyPath, shown
 from .clock import Clock
 from .driver import Driver
 from .fetch import Fetcher, backoff, sendable
+from .fitting import check_fit
 from .intake import Intake
 from .quotas import Rate, quota_of, tokens_of
 from .repeats import Repeats
@@ -156,6 +157,7 @@ class Outside:
         if name in self._served:
             raise ConfigError(f"service {name!r} is declared already; two services need two names")
         deployment = deployment_of(name, options, self._devices)
+        check_fit(deployment.service, self._served.values(), self._devices)
         self._services.add(deployment)
         self._served[name] = deployment.service
         intake.driver.feed(ServiceDeclared(at=intake.driver.now(), service=deployment.service))

@@ -146,7 +146,6 @@ def deployment_of(name: str, options: Mapping[str, Any], devices: Devices) -> De
     except (TypeError, ValueError) as error:
         text = str(error)
         raise ConfigError(text if text.startswith(where) else f"{where}: {text}") from error
-    _fit(service, devices)
     return deployment
 
 
@@ -250,6 +249,9 @@ def _openai(
     options: Mapping[str, Any], variables: Mapping[str, str], limit_bytes: int
 ) -> OpenAISettings:
     addresses = _words(options.get("address", ()))
+    for address in addresses:
+        if not address.startswith(("http://", "https://")):
+            raise ValueError(f"address={shown(address)}: begin with http:// or https://")
     sleep = options.get("sleep", "none")
     if ("command" in options) == bool(addresses):
         raise ValueError("command, address: give one of them")
@@ -280,28 +282,6 @@ def _pinned(options: Mapping[str, Any]) -> tuple[int, ...]:
         raise wrong("pinned", pinned, "give degrees of the service, such as [1, 2]")
     each = (pinned,) if isinstance(pinned, int) else tuple(pinned)
     return tuple(checks.whole(gpus, "pinned", least=1) for gpus in each)
-
-
-def _fit(service: Service, devices: Devices) -> None:
-    """Refuse what this machine could never serve."""
-    widths = [d.gpus for d in service.degrees if d.gpus <= devices.count]
-    if not widths:
-        raise ConfigError(
-            f"services.{service.name}.degrees: the least is {service.degrees[0].gpus} devices, and "
-            f"this machine has {devices.count}; add a smaller degree"
-        )
-    least = min(d.device_mib for d in service.degrees if d.gpus in widths)
-    if least > devices.mib:
-        raise ConfigError(
-            f"services.{service.name}.memory: {least} MiB on each device, and one has "
-            f"{devices.mib} MiB; spread it over more devices with a higher degree"
-        )
-    for gpus in service.pinned:
-        if gpus > devices.count:
-            raise ConfigError(
-                f"services.{service.name}.pinned: {gpus} devices, and this machine has "
-                f"{devices.count}"
-            )
 
 
 def _by_degree(given: Mapping[Any, Any], field: str, read: Callable[[Any], Any]) -> dict[int, Any]:
