@@ -7,11 +7,7 @@ import platform
 import statistics
 from pathlib import Path
 
-import psutil
-
-BUSY = 0.15
-"""The share of the processors in use, with every contestant at rest, above which figures are doubtful."""
-LOOK_S = 0.2
+from arl_tangram.demo.neighbours import BUSY, used_by_others
 
 
 class Watch:
@@ -23,7 +19,7 @@ class Watch:
 
     def look(self) -> None:
         """Take a sample; it lasts a moment, in which nothing of ours may work."""
-        self._shares.append(psutil.cpu_percent(LOOK_S) / 100)
+        self._shares.append(used_by_others())
 
     @property
     def busy_share(self) -> float:

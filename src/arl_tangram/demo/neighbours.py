@@ -9,6 +9,11 @@ BUSY = 0.15
 LOOK_S = 0.3
 
 
+def used_by_others() -> float:
+    """The share of the processors in use. Blocks for a moment, in which nothing of ours may work."""
+    return psutil.cpu_percent(LOOK_S) / 100
+
+
 class Neighbours:
     """Looks between plays; `warning` says in the end whether the figures can be trusted."""
 
@@ -16,8 +21,8 @@ class Neighbours:
         self._most = 0.0
 
     def look(self) -> None:
-        """Take a sample. Blocks for a moment, in which nothing of ours may work."""
-        self._most = max(self._most, psutil.cpu_percent(LOOK_S) / 100)
+        """Take a sample, while nothing of ours works."""
+        self._most = max(self._most, used_by_others())
 
     @property
     def warning(self) -> str:

@@ -6,6 +6,8 @@ import fcntl
 import os
 from collections.abc import Iterable
 
+from .copying import write_all
+
 _SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 
 
@@ -36,7 +38,5 @@ def file_of(data: bytes) -> int:
 def fill(fd: int, data: bytes) -> None:
     """Make this the contents of a file that is read from its start."""
     os.ftruncate(fd, 0)
-    at, view = 0, memoryview(data)
-    while at < len(data):
-        at += os.pwrite(fd, view[at:], at)
+    write_all(fd, data, 0)
     os.lseek(fd, 0, os.SEEK_SET)

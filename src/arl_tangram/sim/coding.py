@@ -23,7 +23,7 @@ from ..core.model import (
 )
 from ..core.speedup import Roofline, Speedup
 from .draws import Count, LogNormal
-from .workload import Trajectory, Turn, Workload
+from .workload import Trajectory, Turn, Workload, batch_size
 
 SHELL = "bash"
 OTHER_TOOL = "tool"
@@ -85,9 +85,7 @@ def coding(*, batch: int | None = None, seed: int = 0) -> Workload:
         ValueError: `batch` is less than 1.
     """
     parameters = coding_parameters()
-    size = parameters.batch if batch is None else batch
-    if size < 1:
-        raise ValueError(f"batch={size}: a step has at least 1 trajectory")
+    size = batch_size(batch, parameters.batch)
     random = Random(seed)
     trajectories = tuple(_trajectory(f"t{i}", parameters, random) for i in range(size))
     return Workload(name="coding", trajectories=trajectories)

@@ -10,7 +10,7 @@ from random import Random
 from ..core.model import Action, ActionId, Quota, TaskId, TrajectoryId
 from .draws import Count, LogNormal
 from .models import ModelParameters
-from .workload import Trajectory, Turn, Workload
+from .workload import Trajectory, Turn, Workload, batch_size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,9 +57,7 @@ def deepsearch(*, batch: int | None = None, seed: int = 0) -> Workload:
         ValueError: `batch` is less than 1.
     """
     parameters = deepsearch_parameters()
-    size = parameters.batch if batch is None else batch
-    if size < 1:
-        raise ValueError(f"batch={size}: a step has at least 1 trajectory")
+    size = batch_size(batch, parameters.batch)
     random = Random(seed)
     return Workload(
         name="deepsearch",

@@ -174,3 +174,11 @@ def _on_owned(turn: Turn, environment: EnvironmentId, *, cores: int) -> Turn:
     action = replace(turn.action, needs=others, elastic=None, environment=environment)
     # An action whose least amount is more than the container has makes do with what there is.
     return replace(turn, action=action, units=fitting[-1] if fitting else cores)
+
+
+def batch_size(asked: int | None, usual: int) -> int:
+    """How many trajectories a generated step has; raises `ValueError` for less than 1."""
+    size = usual if asked is None else asked
+    if size < 1:
+        raise ValueError(f"batch={size}: a step has at least 1 trajectory")
+    return size
