@@ -418,3 +418,26 @@ def test_one_in_an_environment_has_tokens_left_for_it_against_those_elsewhere() 
         served.wake()
 
     assert "large" in served.running()
+
+
+def test_a_node_is_lost_while_tokens_are_left_for_one_that_waits_there() -> None:
+    served = Served(node("n0", cpu=2), patience_s=1.0)
+    served.quota(Quota(name="key", rate_per_s=2.0, burst=2, concurrency=2))
+    served.submit(metered("first", cpu=2))
+    served.submit(metered("large", tokens=2, cpu=0.5))
+    for name in ("n1", "n2"):
+        served.join(node(name, cpu=2))
+    served.exit("first")
+    served.submit(action("other", units=(1, 2)))
+    served.submit(metered("small"))
+    served.wait(1.0)
+    served.wake()
+    (waits,) = served.kernel._cluster.spared.values()
+    assert waits.bound_to is not None
+    assert served.lease("small").node == waits.bound_to
+
+    served.lose(waits.bound_to)
+
+    assert Phase.RUNNING is served.kernel.phase_of(ActionId("other"))
+    served.drain()
+    assert [] == served.ledger.unresolved()

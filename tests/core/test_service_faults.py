@@ -301,25 +301,37 @@ def test_a_lease_that_lacks_a_token_gives_its_devices_back() -> None:
     assert ["a"] == started(served.wake())
 
 
-def test_a_pinned_service_whose_devices_are_leased_says_so_and_comes_when_they_are_free() -> None:
-    served = Served(gpu_node(gpus=1))
-    served.submit(action("lease", gpu=1))
-    served.declare(service("pinned", pinned=(1,)))
-    served.submit(call("a", "pinned"))
-
-    waits_for = served.kernel.explain(ActionId("a")).waits_for
-    assert "devices for an instance of pinned" == waits_for
-    assert [("pinned", (0,), True)] == restores(served.exit("lease"))
-
-
-def test_a_lease_too_wide_for_any_cell_still_waits_when_a_node_joins() -> None:
+def test_a_lease_too_wide_for_any_cell_is_refused_once_a_node_shows_that() -> None:
     served = Served()
     served.submit(action("a", gpu=9))
+    served.submit(action("b", gpu=2))
 
-    served.join(gpu_node())
+    served.join(gpu_node(gpus=4))
 
-    assert [] == served.running()
-    assert served.kernel.explain(ActionId("a")).waits_for
+    assert ["b"] == served.running()
+    assert {"a": Outcome.REJECTED} == served.ledger.resolved
+    assert "needs 9 GPUs in one cell" in served.ledger.reasons[ActionId("a")]
+
+
+def test_devices_of_an_instance_that_nobody_needs_when_it_is_ready_go_to_whoever_waits() -> None:
+    served = Served(gpu_node(gpus=1))
+    served.declare(service("teacher"))
+    served.submit(call("a", "teacher"))
+    served.cancel("a")
+    served.submit(action("lease", gpu=1))
+
+    assert [("teacher", False)] == evictions(served.restored(served.coming()[0]))
+    assert ["lease"] == started(served.evicted(served.leaving()[0]))
+
+
+def test_a_lease_waits_on_while_nodes_without_devices_join() -> None:
+    served = Served()
+    served.submit(action("a", gpu=2))
+
+    served.join(gpu_node(gpus=0))
+
+    assert {} == served.ledger.resolved
+    assert ["a"] == started(served.join(gpu_node("g1", gpus=4)))
 
 
 def test_calls_of_two_kinds_are_counted_apart() -> None:

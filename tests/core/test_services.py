@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from arl_tangram.core.model import Quota
-from arl_tangram.core.phases import Phase
 from arl_tangram.testing.builders import action, environment, node
 from arl_tangram.testing.served import Served, call, evictions, gpu_node, restores, service
 from arl_tangram.testing.watched import opening, started
@@ -157,28 +156,6 @@ def test_two_services_share_the_devices_there_are() -> None:
     served.up(service("two", 1, 2, 4))
 
     assert [[2], [2]] == [served.widths("one"), served.widths("two")]
-
-
-def test_pinned_instances_are_placed_at_once_and_never_leave() -> None:
-    served = Served(gpu_node(gpus=4))
-    served.up(service("pinned", 2, 4, pinned=(4,)))
-    served.declare(service("other"))
-
-    commands = served.submit(call("a", "other"))
-
-    assert [4] == served.widths("pinned")
-    assert [] == evictions(commands)
-    assert Phase.QUEUED is served.kernel.phase_of("a")  # type: ignore[arg-type]
-
-
-def test_a_pinned_service_gets_no_more_instances_than_are_pinned() -> None:
-    served = Served(gpu_node(gpus=8))
-    served.up(service("pinned", 1, pinned=(1, 1)))
-    for name in "abcd":
-        served.submit(call(name, "pinned"))
-
-    assert [1, 1] == served.widths("pinned")
-    assert ["a", "b"] == served.running()
 
 
 def test_a_queue_uses_the_slots_of_a_ready_instance_before_more_cells() -> None:

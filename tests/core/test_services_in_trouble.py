@@ -207,7 +207,32 @@ def test_restore_times_that_nobody_told_are_learned() -> None:
 
     state = served.kernel._cluster.services["teacher"]
     assert 7.0 == state.restore_s(state.degrees[1], cold=True)
-    assert 7.0 == state.restore_s(state.degrees[1], cold=False)
+    assert 0.7 == pytest.approx(state.restore_s(state.degrees[1], cold=False))
+
+
+def test_a_load_of_which_nothing_is_known_is_believed_to_take_as_long_as_a_restore() -> None:
+    served = Served(gpu_node(gpus=4))
+    served.declare(service("teacher", 1, 2, restore_s=6.0))
+
+    state = served.kernel._cluster.services["teacher"]
+    assert 6.0 == state.restore_s(state.degrees[2], cold=True)
+
+
+def test_restores_of_other_widths_tell_most_about_restores_of_their_own_sort() -> None:
+    served = Served(gpu_node(gpus=1))
+    served.declare(service("teacher", 1, 2, restore_s=None))
+    served.wait(7.0)
+    served.restored(served.coming()[0])
+    served.up(service("other"))
+    served.declare(service("third"))
+    served.submit(call("a", "teacher"))
+    served.evicted(served.leaving()[0])
+    served.wait(1.0)
+    served.restored(served.coming()[0])
+
+    state = served.kernel._cluster.services["teacher"]
+    assert 3.5 == state.restore_s(state.degrees[2], cold=True)
+    assert 0.5 == state.restore_s(state.degrees[2], cold=False)
 
 
 def test_commands_are_what_a_driver_is_to_do() -> None:
@@ -257,27 +282,6 @@ def test_a_copy_in_use_is_not_forgotten() -> None:
 
     assert [] == evictions(served.request(environment("e", memory=900)))
     assert [("teacher", True)] == evictions(served.exit("a"))
-
-
-def test_a_pinned_instance_is_placed_although_others_wait() -> None:
-    served = Served(gpu_node(gpus=1))
-    served.declare(service("first"))
-    served.submit(call("a", "first"))
-    served.join(gpu_node("g1", gpus=1, model="b"))
-
-    commands = served.declare(service("pinned", model="b", pinned=(1,)))
-
-    assert ("pinned", (0,), True) in restores(commands)
-
-
-def test_a_pinned_instance_that_failed_comes_again_after_a_rest() -> None:
-    served = Served(gpu_node(gpus=1))
-    served.declare(service("pinned", pinned=(1,)))
-
-    assert [] == restores(served.failed(served.coming()[0]))
-
-    served.now = served.ledger.wake_at or 0.0
-    assert [("pinned", (0,), True)] == restores(served.wake())
 
 
 def test_a_lease_of_devices_that_waited_for_a_node_gets_them_when_one_joins() -> None:
@@ -389,7 +393,7 @@ def test_devices_of_an_instance_that_is_leaving_anyway_are_taken_next() -> None:
     served.submit(call("a", "other"))
 
     waits_for = served.kernel.explain("a").waits_for  # type: ignore[arg-type]
-    assert "an instance of other that is being given its devices" in waits_for
+    assert "for others to leave its devices on g0" in waits_for
     assert [("other", (0,), True)] == restores(served.evicted(leaving))
 
 

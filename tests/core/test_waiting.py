@@ -8,9 +8,10 @@ from collections.abc import Callable
 
 import pytest
 
-from arl_tangram.core.model import Action, ActionId, Outcome
+from arl_tangram.core.events import QuotaDeclared
+from arl_tangram.core.model import Action, ActionId, Bundle, Outcome, Quota
 from arl_tangram.core.phases import EnvironmentPhase, Phase
-from arl_tangram.testing.builders import action, environment, node
+from arl_tangram.testing.builders import action, bundle, environment, node
 from arl_tangram.testing.watched import Watched, started
 
 POLICIES = ["inflight", "tangram", "fixed:1", "fixed:2", "equi", "hesrpt", "static"]
@@ -288,15 +289,32 @@ def test_nothing_is_refused_or_forgotten_when_far_more_waits_than_is_looked_past
     assert EnvironmentPhase.CLOSED is watched.kernel.phase_of_environment("none")  # type: ignore[arg-type]
 
 
-def test_an_action_that_environments_left_no_room_for_goes_where_room_comes_first() -> None:
+@pytest.mark.parametrize("needs", [{}, {"api:key": 1}])
+def test_an_action_that_environments_left_no_room_for_goes_where_room_comes_first(
+    needs: Bundle,
+) -> None:
     watched = Watched(node("n0", gpu=4), patience_s=1.0)
+    watched.feed(QuotaDeclared(at=watched.now, quota=Quota(name="key", concurrency=4)))
     watched.request(environment("long", gpu=1))
-    watched.submit(action("big", gpu=4))
+    watched.submit(Action(id=ActionId("big"), needs={**bundle(gpu=4), **needs}))
     watched.wait(1.0)
     watched.request(environment("another"))
     assert "n0" == watched.kernel.explain(ActionId("big")).node
 
     assert ["big"] == started(watched.join(node("n1", gpu=4)))
+
+
+def test_all_that_wait_where_environments_left_no_room_go_elsewhere() -> None:
+    watched = Watched(node("n0", gpu=4), patience_s=1.0)
+    watched.request(environment("long", gpu=1))
+    for name in ("first", "second"):
+        watched.submit(action(name, gpu=4))
+        watched.wait(1.0)
+        watched.request(environment(f"after-{name}"))
+
+    watched.join(node("n1", gpu=8))
+
+    assert {"first", "second"} == set(watched.ledger.leases)
 
 
 def test_two_big_actions_that_were_both_passed_over_do_not_wait_one_patience_after_the_other() -> (

@@ -82,6 +82,10 @@ def services(draw: st.DrawFn, name: str) -> Service:
     )
 
 
+def degree_of(gpus: int) -> Degree:
+    return Degree(gpus=1 << (gpus - 1).bit_length(), speedup=1.0, restore_s=0.0)
+
+
 def pick(things: Sequence[T], at: int) -> T:
     return things[at % len(things)]
 
@@ -295,23 +299,36 @@ class ServingMachine(RuleBasedStateMachine):
             self.now += 1.0
             self.progress()
 
-        pinned = {
-            name
-            for name, service in self.ledger.instances.services.items()
-            if service.pinned and not any(u.service is service for u in self.all_up())
-        }
         left = [self.ledger.actions[a] for a in self.ledger.unresolved()]
-        assert [] == [a for a in left if a.service not in pinned and not self.is_locked_out(a)]
+        assert [] == [a for a in left if not self.is_locked_out(a)]
         twin = self.fresh()
         assert [c for _, c in self.journal] == [twin.handle(e) for e, _ in self.journal]
 
-    def all_up(self) -> list[object]:
-        return list(self.ledger.instances.up.values())
-
     def is_locked_out(self, action: Action) -> bool:
-        """Pinned instances may hold all the devices it could ever have."""
-        pinned = any(s.pinned for s in self.ledger.instances.services.values())
-        return pinned and (action.service is not None or GPU in action.needs)
+        """Whether instances that stay for ever hold all the devices it could ever have."""
+        if action.service is None:
+            gpus = action.needs[GPU]
+            return not self.could_be_somewhere(Service(name="lease", degrees=(degree_of(gpus),)))
+        service = self.ledger.instances.services[action.service]
+        up = [len(u.devices) for u in self.ledger.instances.up.values() if u.service is service]
+        return not (up and service.pinned) and not self.could_be_somewhere(service)
+
+    def could_be_somewhere(self, service: Service) -> bool:
+        """Whether some cell of a big node, wide enough, has no instance that stays for ever."""
+        kept = {
+            (up.node, device)
+            for up in self.ledger.instances.up.values()
+            for device in up.devices
+            if up.service.pinned
+        }
+        widths = service.pinned or [degree.gpus for degree in service.degrees]
+        return any(
+            all((node.id, device) not in kept for device in range(start, start + width))
+            for node in self.ledger.nodes.values()
+            if node.id.startswith("big") and service.gpu_model in {"", node.gpu_model}
+            for width in widths
+            for start in range(0, node.gpus - width + 1, width)
+        )
 
     def progress(self) -> None:
         if self.ledger.wake_at is not None and self.ledger.wake_at <= self.now:

@@ -90,10 +90,11 @@ def _served(cluster: Cluster, entry: Entry, state: ServiceState) -> str:
     coming = [i for i in staying if i.phase is not InstancePhase.RESIDENT]
     if coming:
         first = min(coming, key=lambda i: i.ready_at)
-        what = "restored" if first.phase is InstancePhase.RESTORING else "given its devices"
+        if first.phase is InstancePhase.PLANNED:
+            return f"an instance of {state.name}, and that for others to leave its devices on {first.node}"
         in_s = max(first.ready_at - cluster.now, 0.0)
         return (
-            f"an instance of {state.name} that is being {what} on {first.node}, "
+            f"an instance of {state.name} that is being restored on {first.node}, "
             f"to be ready in about {in_s:.1f} s"
         )
     for instance in staying:

@@ -323,6 +323,7 @@ class Kernel:
         homeless = [e for e in node.queue if e.action.environment is None]
         for entry in homeless:
             node.queue.remove(entry)
+            entry.bound_to = None
         for environment in list(node.environments.values()):
             self._placement.lost_with_node(environment, reason)
         self._serving.lost(node)
@@ -330,7 +331,6 @@ class Kernel:
         # Each goes before all that wait, so the oldest must be the last to go there.
         for entry in sorted([*running, *homeless], key=lambda e: e.number, reverse=True):
             if entry.phase is Phase.QUEUED:
-                entry.bound_to = None
                 cluster.enqueue(entry, first=True)
                 continue
             cluster.release(entry)

@@ -55,9 +55,18 @@ class Lines:
         """Let it be served before all of the same priority that need tokens of the same quotas."""
         self.line_of(entry).promote(entry)
 
-    def overdue(self) -> Entry | None:
+    def promoted(self) -> Iterator[Entry]:
+        """All those promoted."""
+        yield from self._plain.promoted()
+        for queue in self._metered.values():
+            yield from queue.promoted()
+
+    def overdue(self, has_tokens: Callable[[str], bool]) -> Entry | None:
         """The first of those promoted that waits for nothing but its node, if any."""
-        return self._plain.overdue()
+        first = self._plain.overdue()
+        if first is not None or not self._metered:
+            return first
+        return next((entry for q in self.open(has_tokens) if (entry := q.overdue())), None)
 
     def open(self, has_tokens: Callable[[str], bool]) -> list[Queue[Entry]]:
         """The lines whose quotas all have tokens now."""

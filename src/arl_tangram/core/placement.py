@@ -193,11 +193,11 @@ class Placement:
         """Keep room on one node for an action if environments leave none for it on any."""
         cluster = self._cluster
         for node in cluster.nodes.values():
-            overdue = node.queue.overdue()
-            if overdue is None or overdue.action.environment or node.could_host(overdue.least):
-                continue
-            if any(other.could_host(overdue.least) for other in cluster.nodes.values()):
-                cluster.unbind(overdue, node)
+            for entry in list(node.queue.promoted()):
+                if entry.action.environment or node.could_host(entry.own):
+                    continue
+                if any(other.could_host(entry.own) for other in cluster.nodes.values()):
+                    cluster.unbind(entry, node)
         lines = cluster.anywhere.open(cluster.has_tokens)
         action = next(Queue.served(lines, cluster.held), None)
         if action is None or cluster.now - action.submitted_at < self._patience_s:
@@ -208,7 +208,8 @@ class Placement:
         able = [
             node
             for node in nodes
-            if node.pool.could_ever_fit(action.own) and node.queue.overdue() is None
+            if node.pool.could_ever_fit(action.own)
+            and node.queue.overdue(cluster.has_tokens) is None
         ]
         fewest = min(able, key=lambda node: len(node.environments), default=None)
         if fewest is not None:
@@ -223,8 +224,8 @@ class Placement:
             if node.reserved_for not in {None, entry}:
                 continue
             draft = node.pool.draft()
-            if (overdue := node.queue.overdue()) is not None:
-                draft.hold(overdue.least)
+            if (overdue := node.queue.overdue(self._cluster.has_tokens)) is not None:
+                draft.hold(overdue.own)
             if not draft.take(entry.environment.needs):
                 continue
             load = len(node.environments) + len(node.queue)

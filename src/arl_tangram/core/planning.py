@@ -42,7 +42,8 @@ class Planning:
             short = draft.shortage(resource, entry.own)
             if short is None or short > node.surplus.get(resource, 0):
                 continue
-            kept = node.reserved_for is not None or node.queue.overdue() is not None
+            overdue = node.queue.overdue(cluster.has_tokens)
+            kept = node.reserved_for is not None or overdue is not None
             key = (not kept, short == 0, not node.pool.gpus.owners, draft.whole)
             if best is None or key > best_key:
                 best, best_key = node, key

@@ -60,12 +60,14 @@ class Queue(Generic[T]):
         tasks.setdefault(_OVERDUE, OrderedDict())[entry.id] = entry
         self._size += 1
 
+    def promoted(self) -> Iterator[T]:
+        """Those promoted, in the order in which they are served."""
+        for priority in sorted(self._levels, reverse=True):
+            yield from self._levels[priority].get(_OVERDUE, {}).values()
+
     def overdue(self) -> T | None:
         """The first of those promoted, if any."""
-        for priority in sorted(self._levels, reverse=True):
-            for entry in self._levels[priority].get(_OVERDUE, {}).values():
-                return entry
-        return None
+        return next(self.promoted(), None)
 
     def remove(self, entry: T) -> None:
         """Take it out, from wherever it stands."""

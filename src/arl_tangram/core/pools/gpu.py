@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from ...errors import InvariantError
 from ..model import InstanceId
@@ -41,11 +41,15 @@ class GpuPool:
 
     def neighbours_free(self, cell: Cell) -> int:
         """The width of the widest free cell that this free cell is a part of."""
+        return self.widest_around(cell, self.is_free)
+
+    def widest_around(self, cell: Cell, could_have: Callable[[Cell], bool]) -> int:
+        """The width of the widest cell around this one that could be had as well."""
         widest = len(cell)
         for width in WIDTHS:
             start = cell[0] - cell[0] % width
             around = tuple(range(start, start + width))
-            if width > widest and around[-1] < len(self.owners) and self.is_free(around):
+            if width > widest and around[-1] < len(self.owners) and could_have(around):
                 widest = width
         return widest
 

@@ -13,7 +13,7 @@ from ..pools.quota import NEVER
 from ..queue import Queue
 from .answering import LOOKAHEAD, Answering
 from .arrivals import Together
-from .deployment import free_cell
+from .deployment import lasting_cell
 from .hosting import Hosting
 from .instances import InstancePhase
 from .moves import Move, Moves
@@ -72,8 +72,13 @@ class Serving:
         """A node has come; leases of devices that waited for any are calls from now on."""
         cluster = self._cluster
         for entry in [e for e in cluster.anywhere if GPU in e.least]:
-            if (state := self._reception.route(entry.action)) is not None:
-                cluster.dequeue(entry)
+            if not self._reception.concerns(entry.action):
+                continue
+            cluster.dequeue(entry)
+            if (state := self._reception.route(entry.action)) is None:
+                why = self._reception.why_not(entry.action, None, entry.least)
+                cluster.resolve(entry, Outcome.REJECTED, f"it can never run: {why}")
+            else:
                 entry.served_by = state.name
                 cluster.enqueue(entry)
         self._changed()
@@ -183,6 +188,7 @@ class Serving:
         self._moves.changed()
         stirred = dict(cluster.stirred)
         self._answer()
+        self._place_pinned()
         hosting.advance()
         self._answer()
         freed = hosting.freed or any(instance.idle for instance in cluster.idled)
@@ -192,7 +198,6 @@ class Serving:
         waiting = [state for name in looked_at if (state := cluster.services[name]).mixes]
         for state in self._in_order([s for s in waiting if self._is_due(s, freed=freed)]):
             self._consider(state)
-        self._place_pinned()
         if cluster.now >= self._later_at or (hosting.changed and not waiting):
             self._later_at = cluster.now + LATER_S
             hosting.changed = False
@@ -322,7 +327,7 @@ class Serving:
         self._moves.changed()
 
     def _place_pinned(self) -> None:
-        """Put the instances that services have for ever on cells that are free."""
+        """Give the instances that services have for ever their cells; others make room for them."""
         for state in self._cluster.services.values():
             missing = list(state.service.pinned)
             for instance in state.instances.values():
@@ -333,7 +338,7 @@ class Serving:
                 continue
             for gpus in sorted(missing, reverse=True):
                 degree = state.degrees[gpus]
-                if (found := free_cell(self._cluster, state, degree)) is not None:
+                if (found := lasting_cell(self._cluster, state, degree)) is not None:
                     ready_s = state.restore_s(degree, cold=True)
                     self._hosting.plan(state, degree, *found, ready_s=ready_s, called_for=False)
                     self._moves.changed()

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from ..cluster import Cluster, NodeState
-from ..model import Degree, InstanceId, NodeId, Seconds
+from ..model import MEMORY, Degree, InstanceId, NodeId, Seconds
 from ..pools.gpu import WIDTHS, Cell
 from .services import ServiceState
 from .worth import cost
@@ -119,21 +120,49 @@ def _stays(cluster: Cluster, owner: InstanceId) -> bool:
     return state.pinned or state.bare
 
 
-def free_cell(
+def lasting_cell(
     cluster: Cluster, state: ServiceState, degree: Degree
 ) -> tuple[NodeState, Cell] | None:
-    """The free cell whose use breaks up least."""
-    found = [
-        (node.pool.gpus.neighbours_free(cell), i, cell[0], node, cell)
-        for i, node in enumerate(cluster.nodes.values())
-        if state.could_run_on(node.pool, degree)
-        for cell in node.pool.gpus.cells(degree.gpus)
-        if node.pool.gpus.is_free(cell)
-    ]
-    if not found:
-        return None
-    *_, node, cell = min(found, key=lambda row: row[:3])
-    return node, cell
+    """Where an instance would best stay for ever; others there that need not stay have to leave.
+
+    Of the cells without any that stays, where the host has room, one in the smallest block of such cells, so that the
+    larger blocks are kept for wider instances: all that fit together find a place in any order.
+    """
+    best: tuple[NodeState, Cell] | None = None
+    best_key: tuple[bool, int, int, int, int] | None = None
+    for node in cluster.nodes.values():
+        if not state.could_run_on(node.pool, degree):
+            continue
+        gpus = node.pool.gpus
+        for cell in gpus.cells(degree.gpus):
+            if any(gpus.claims[device] is not None for device in cell):
+                continue
+            owners = {name: cluster.instances[name] for d in cell if (name := gpus.owners[d])}
+            if any(cluster.services[o.service].pinned for o in owners.values()):
+                continue
+            leased = sum(cluster.services[o.service].bare for o in owners.values())
+            block = gpus.widest_around(cell, partial(_is_for_anybody, cluster, node))
+            crowded = not _has_memory(cluster, state, node, cell)
+            key = (crowded, block, leased, sum(not o.idle for o in owners.values()), len(owners))
+            if best_key is None or key < best_key:
+                best, best_key = (node, cell), key
+    return best
+
+
+def _has_memory(cluster: Cluster, state: ServiceState, node: NodeState, cell: Cell) -> bool:
+    """Whether a host has room for a copy, if need be in place of others."""
+    if cluster.copy_of(state, node, cell) is not None:
+        return True
+    services = cluster.services
+    others = sum(copy.mib for copy in node.copies if not services[copy.service].pinned)
+    return node.pool.counts.get(MEMORY, 0) + others >= state.service.host_mib
+
+
+def _is_for_anybody(cluster: Cluster, node: NodeState, cell: Cell) -> bool:
+    """Whether none of these devices is, or is to be, an instance's for ever."""
+    gpus = node.pool.gpus
+    names = {name for d in cell for name in (gpus.owners[d], gpus.claims[d]) if name is not None}
+    return not any(cluster.services[cluster.instances[name].service].pinned for name in names)
 
 
 def cost_of(state: ServiceState, widths: Sequence[int], *, now: Seconds) -> float:

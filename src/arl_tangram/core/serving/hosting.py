@@ -100,6 +100,7 @@ class Hosting:
         if not state.bare:
             state.restored(instance, now)
         self._cluster.stirred[state.name] = None
+        self._cluster.idled.append(instance)  # if nobody needs it any more, others may
         self._displacing.discard(instance.id)
         self.changed = True
 

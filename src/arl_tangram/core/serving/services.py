@@ -16,6 +16,9 @@ from .instances import Instance
 
 #: Restore time of a degree that has never been seen and was not declared.
 PRIOR_RESTORE_S = 10.0
+#: What a restore from a host's copy is believed to take of the time of a load from nothing, which
+#: starts a process and reads the weights from a disk.
+WARM_SHARE = 0.1
 #: The shortest pause between two looks for another instance.
 LOOK_S = 0.05
 #: Weight of the newest observation in what is learned about restores and calls.
@@ -152,7 +155,7 @@ class ServiceState:
         if alone is None:
             alone = self.restores.get((degree.gpus, cold))
         if alone is None:
-            alone = self._guess(degree)
+            alone = self._guess(degree, cold=cold)
         return alone * max(1.0, (crowd + degree.gpus) / UNCROWDED)
 
     def restored(self, instance: Instance, now: Seconds) -> None:
@@ -163,14 +166,19 @@ class ServiceState:
         known = self.restores.get(key)
         self.restores[key] = took if known is None else known + NEWEST * (took - known)
 
-    def _guess(self, degree: Degree) -> Seconds:
-        """From the nearest degree of which a restore is known, by the share of weights on a device."""
-        known = {gpus: s for (gpus, _), s in self.restores.items()}
-        known |= {d.gpus: d.restore_s for d in self.service.degrees if d.restore_s is not None}
+    def _guess(self, degree: Degree, *, cold: bool) -> Seconds:
+        """From what is known of other degrees, or of restores from the other state."""
+        loads = {gpus: s for (gpus, was_cold), s in self.restores.items() if was_cold}
+        warm = {gpus: s for (gpus, was_cold), s in self.restores.items() if not was_cold}
+        warm |= {d.gpus: d.restore_s for d in self.service.degrees if d.restore_s is not None}
+        if cold:
+            known = loads or warm
+        else:
+            known = warm or {gpus: s * WARM_SHARE for gpus, s in loads.items()}
         if not known:
             return PRIOR_RESTORE_S
         gpus = min(known, key=lambda width: abs(width - degree.gpus))
-        return known[gpus] * gpus / degree.gpus
+        return known[gpus] * gpus / degree.gpus  # each device takes its share of the weights
 
     def could_run_on(self, pool: NodePool, degree: Degree) -> bool:
         """Whether an instance of this width could ever be on a node."""
