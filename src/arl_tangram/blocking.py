@@ -288,6 +288,7 @@ class Tangram(_Twin[_tangram.Tangram]):
     fetch = _Waits(_tangram.Tangram.fetch)
     service = _Calls(_tangram.Tangram.service)
     call = _Waits(_tangram.Tangram.call)
+    explain = _Waits(_tangram.Tangram.explain)
 
     def open(self) -> Self:
         """Be ready for actions."""

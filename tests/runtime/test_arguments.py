@@ -180,6 +180,7 @@ TABLES: Mapping[str, Table] = {
         **rows(REFUSED, name="", timeout=SPANS, quota=f"none mapping {NAME}"),
         **rows(REFUSED, request=" ".join(VALUES).replace("odd ", "odd_")),
     },
+    "explain": rows(REFUSED, id=NAME),
     "env.run": {**COMMAND_OPTIONS, **RUN},
     "env.submit": {**COMMAND_OPTIONS, **rows(REFUSED, command="text number escape list")},
     "env.write": rows(REFUSED, path=INSIDE, data="text empty number nul bytes buffer"),

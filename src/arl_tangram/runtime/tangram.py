@@ -13,7 +13,17 @@ from typing import Self, Unpack
 from prometheus_client import CollectorRegistry
 
 from ..core.kernel import Kernel
-from ..core.model import CPU, MEMORY, MILLI, Node, NodeId, TaskId, TrajectoryId
+from ..core.model import (
+    CPU,
+    MEMORY,
+    MILLI,
+    ActionId,
+    Explanation,
+    Node,
+    NodeId,
+    TaskId,
+    TrajectoryId,
+)
 from ..core.policy import Policy
 from ..errors import ConfigError, Unavailable
 from ..executors.local import LocalHost
@@ -344,6 +354,14 @@ class Tangram(Outside):
             most_milli=intake.most_milli,
         )
         return Lease(action, driver=intake.driver, core_ids=self._unit == 1)
+
+    async def explain(self, id: str) -> Explanation:  # noqa: A002  # what it is called everywhere
+        """Where an action is, what it waits for, behind whom, and since when.
+
+        For calls and fetches that were given an id, and for everything else by the id of its handle
+        or result. Raises `UnknownAction` if none has this id, or it ended long ago.
+        """
+        return self._ready.driver.explain(ActionId(checks.word(id, "id")))
 
     @property
     def _ready(self) -> Intake:
