@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from arl_tangram.core.model import Quota
 from arl_tangram.testing.builders import action, environment, node
 from arl_tangram.testing.served import Served, call, evictions, gpu_node, restores, service
@@ -262,3 +264,17 @@ def test_an_action_without_gpus_runs_on_a_node_without_them_if_there_is_room() -
 
     assert "plain" == served.lease("a").node
     assert {"e": "plain"} == opening(commands)
+
+
+@pytest.mark.parametrize(
+    ("restore_s", "load_s", "comes"),
+    [(0.2, None, []), (0.3, None, ["teacher"]), (0.2, 5.0, ["teacher"])],
+)
+def test_what_is_ready_quickly_anyway_is_not_anticipated(
+    restore_s: float, load_s: float | None, comes: list[str]
+) -> None:
+    served = Served(gpu_node(gpus=1))
+
+    commands = served.declare(service("teacher", restore_s=restore_s, load_s=load_s))
+
+    assert comes == [name for name, *_ in restores(commands)]

@@ -28,7 +28,9 @@ def test_a_request_that_waits_for_a_token_says_so(scripted: Scripted) -> None:
     async def body(tangram: Tangram, host: ScriptedHost) -> None:
         tangram.quota("search", concurrency=1)
         async with tangram.lease(quota="search") as holder:
-            asking = asyncio.create_task(tangram.fetch("search", "http://127.0.0.1:9/", id="first-search"))
+            asking = asyncio.create_task(
+                tangram.fetch("search", "http://127.0.0.1:9/", id="first-search")
+            )
             explanation = await as_soon_as_known(tangram, "first-search")
             assert "queued" == explanation.phase
             assert "1 tokens of api:search (0 free, 1 held)" == explanation.waits_for

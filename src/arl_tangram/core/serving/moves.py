@@ -20,6 +20,8 @@ from .worth import HORIZON_S, Eviction, absence, cost
 LEAST_SAVING_S = 0.05
 #: One that nobody waits for must bring so many times what others lose by it.
 MARGIN = 1.5
+#: A restore as quick as this is not anticipated: it would burden the host for next to nothing.
+QUICK_S = 0.25
 #: How often another deployment is looked for,
 AIM_S = 5.0
 #: and by what share of all waiting it must be better.
@@ -128,6 +130,8 @@ class Moves:
             state = self._cluster.services[seat.service]
             degree = state.degrees[len(seat.cell)]
             place = Place(seat.node, seat.cell, owners, 0.0, 0.0, 0)
+            if self._ready_s(state, degree, place) < QUICK_S:
+                continue
             if not self._survey(drain=False).has_memory(state, place):
                 continue
             speeds = state.speeds(state.staying())
