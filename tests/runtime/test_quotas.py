@@ -191,7 +191,8 @@ def test_a_refusal_pauses_everybody_and_nobody_comes_back_early_or_all_at_once()
         assert n <= 100 * (at_s - first) + 1 + 1e-6  # the bucket was empty after the pause
 
 
-def test_a_refusal_of_one_makes_those_who_wait_wait() -> None:
+@pytest.mark.parametrize("wait_s", [60.0, 20_000.0])
+def test_a_refusal_of_one_makes_those_who_wait_wait(wait_s, caplog) -> None:
     clock = ManualClock()
 
     async def body(tangram: Tangram) -> None:
@@ -199,17 +200,36 @@ def test_a_refusal_of_one_makes_those_who_wait_wait() -> None:
         first = asyncio.ensure_future(tangram.fetch("search", server.url("/first")))
         other = asyncio.ensure_future(tangram.fetch("search", server.url("/other")))
         await until(lambda: server.statuses == [429] and clock.next_call is not None)
-        assert 60.0 == clock.next_call
-        clock.advance(59.9)
+        assert wait_s == clock.next_call
+        clock.advance(wait_s - 0.1)
         await asyncio.sleep(0.02)
         assert [429] == server.statuses
         clock.advance(0.1)
         assert 2 == (await first).check().attempts
         (await other).check()
 
-    with api(in_turn((429, {"Retry-After": "60"}, b""), OK)) as server:
+    with api(in_turn((429, {"Retry-After": f"{wait_s:g}"}, b""), OK)) as server:
         run(body, clock=clock)
         assert ["/first", "/first", "/other"] == [path for _, path, _, _ in server.log]
+    said = ["quota search: the API asks everybody to wait for 20,000 s"]
+    assert (said if wait_s == 20_000 else []) == [record.message for record in caplog.records]
+
+
+def test_a_long_pause_is_told_once(caplog) -> None:
+    clock = ManualClock()
+
+    async def body(tangram: Tangram) -> None:
+        tangram.quota("search", concurrency=3)
+        calls = [
+            asyncio.ensure_future(tangram.fetch("search", server.url("/work"), attempts=1))
+            for _ in range(3)
+        ]
+        assert {at.Outcome.LOST} == {answer.outcome for answer in await asyncio.gather(*calls)}
+
+    with api(in_turn((429, {"Retry-After": "86400"}, b""))) as server:
+        run(body, clock=clock)
+        assert [429] * 3 == server.statuses
+    assert 1 == len(caplog.records)
 
 
 @pytest.mark.slow
@@ -512,14 +532,35 @@ def test_two_quotas_need_two_names_and_tokens_are_whole() -> None:
         ("2", 2.0),
         ("0.5", 0.5),
         ("-3", 0.0),
-        ("1e9", 3600.0),
+        ("20000", 20000.0),
+        ("2592000", 2592000.0),
+        ("9" * 400, 1e9),
+        ("1_000", None),
         ("nan", None),
         ("soon", None),
+        ("", None),
         ("Thu, 01 Jan 1970 00:00:30 GMT", 20.0),
+        ("Thu, 01 Jan 1970 00:00:05 GMT", 0.0),
+        ("Thursday, 01-Jan-70 00:00:30 GMT", 20.0),
+        ("Thu Jan  1 00:00:30 1970", 20.0),
+        ("Thu, 01 Jan 99999 00:00:30 GMT", None),
+        ("5, 30", 30.0),
+        ("soon, 5", 5.0),
+        ("5, Thu, 01 Jan 1970 00:00:30 GMT", 20.0),
     ],
 )
 def test_a_retry_after_is_seconds_or_a_date(header, seconds) -> None:
     assert seconds == retry_after(header, now=10.0)
+
+
+def test_a_date_without_a_zone_is_one_of_greenwich(monkeypatch) -> None:
+    with monkeypatch.context() as changed:
+        changed.setenv("TZ", "America/New_York")
+        time.tzset()
+        wait = retry_after("Thu Jan  1 00:00:30 1970", now=10.0)
+    time.tzset()
+
+    assert 20.0 == wait
 
 
 async def held(tangram: Tangram, quota: str, **options: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Iterable, Mapping
 from urllib.parse import urlsplit
 
@@ -17,9 +18,13 @@ from .checks import shown, wrong
 from .driver import Driver
 from .repeats import Repeats
 
+log = logging.getLogger(__name__)
+
 #: Pause before the second attempt after a fault of the other side; it doubles each time.
 BACKOFF_S = 0.1
 _LONGEST_BACKOFF_S = 10.0
+#: A pause of so long is told, since nothing else may show why all is quiet.
+LONG_PAUSE_S = 600.0
 
 
 class Fetcher:
@@ -29,6 +34,7 @@ class Fetcher:
         self._driver = driver
         self._http = HttpClient()
         self.repeats: Repeats[Response] = Repeats()
+        self._told: dict[str, Seconds] = {}  # until when its users know that a quota is paused
 
     async def fetch(
         self, action: Action, quota: str, request: Request, *, remember: bool
@@ -53,15 +59,23 @@ class Fetcher:
     ) -> Reply[Response]:
         exchange = await self._http.send(request)
         if exchange.retry_after_s is not None:
-            self._driver.feed(
-                QuotaThrottled(
-                    at=self._driver.now(), quota=quota, retry_after_s=exchange.retry_after_s
-                )
-            )
+            self._pause(quota, exchange.retry_after_s)
         elif exchange.outcome is Outcome.LOST and lease.attempt < most:
             # It keeps its place among the calls at once meanwhile: the other side is in trouble.
             await asyncio.sleep(backoff(lease.attempt))
         return Reply(exchange.outcome, exchange.response, exchange.reason)
+
+    def _pause(self, quota: str, wait_s: Seconds) -> None:
+        now = self._driver.now()
+        self._driver.feed(QuotaThrottled(at=now, quota=quota, retry_after_s=wait_s))
+        if now + wait_s - LONG_PAUSE_S >= self._told.get(quota, now):
+            self._told[quota] = now + wait_s
+            log.warning(
+                "quota %s: the API asks everybody to wait for %s s",
+                quota,
+                f"{wait_s:,.0f}",
+                extra={"action": "pause_quota"},
+            )
 
 
 def sendable(request: object) -> Request:
