@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from urllib.parse import urlsplit
 
 from ..core.events import QuotaThrottled
@@ -16,7 +17,7 @@ from . import checks, units
 from .call import Answer, CallWork, Reply
 from .checks import shown, wrong
 from .driver import Driver
-from .repeats import Repeats
+from .repeats import Repeats, apart
 
 log = logging.getLogger(__name__)
 
@@ -39,16 +40,14 @@ class Fetcher:
     async def fetch(
         self, action: Action, quota: str, request: Request, *, remember: bool
     ) -> Answer[Response]:
-        """The answer; cancelling this cancels the request."""
+        """The answer; cancelling this cancels the request, unless others wait for it too."""
         self._http.prepare()  # what is granted by the rate is to be sent at that rate
         work = CallWork(
             action,
             lambda lease: self._attempt(lease, quota, request, action.max_attempts),
             driver=self._driver,
         )
-        if remember:
-            self.repeats.keep(request, work)
-        return await work.result()
+        return await (self.repeats.first(request, work) if remember else work.result())
 
     async def close(self) -> None:
         """Close every connection."""
@@ -79,7 +78,7 @@ class Fetcher:
 
 
 def sendable(request: object) -> Request:
-    """A request as its fields say it is; raises `InvalidAction` naming the one that is wrong."""
+    """A request as its fields are now; raises `InvalidAction` naming the one that is wrong."""
     if isinstance(request, str):
         checks.word(request, "request")
         return Request(url=request)
@@ -108,7 +107,12 @@ def sendable(request: object) -> Request:
         json.dumps(request.json, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidAction(f"json: it cannot be written as JSON: {error}") from error
-    return request
+    return replace(
+        request,
+        params=apart(request.params),
+        headers=apart(request.headers),
+        json=apart(request.json),
+    )
 
 
 def backoff(attempt: int) -> Seconds:

@@ -116,7 +116,8 @@ class Outside:
             kind: the label under which its duration is learned; the quota's name by default.
             priority: higher goes first.
             attempts: how often it is tried in all.
-            id: a name of the caller's own; the same id again never sends anything again.
+            id: a name of the caller's own; the same id again gets the first answer, while that is
+                kept, and never sends anything again. It is sent for as long as anybody waits.
         """
         intake = self._ready
         sent = sendable(request)
@@ -190,10 +191,12 @@ class Outside:
             trajectory: the rollout it belongs to.
             priority: higher goes first.
             attempts: how often it is tried when the service is to blame.
-            id: a name of the caller's own; the same id again never asks anything again.
+            id: a name of the caller's own; the same id again gets the first answer, while that is
+                kept, and never asks anything again. It is asked for as long as anybody waits.
 
         Raises:
-            InvalidAction: no service has this name, or another request had this id.
+            InvalidAction: no service has this name, another request had this id, or its answer is
+                kept no more.
         """
         intake = self._ready
         services = self._services
@@ -205,7 +208,7 @@ class Outside:
         if id is not None:
             if (repeated := self._answers.known(chosen_id(id), asked)) is not None:
                 return await repeated
-            asked = _copied(asked)  # the caller may change it later
+            asked = name, request = _copied(asked)  # the caller may change it later
         action = action_of(
             intake.names,
             id,
@@ -226,9 +229,7 @@ class Outside:
             return reply
 
         work = CallWork(action, attempt, driver=intake.driver)
-        if id is not None:
-            self._answers.keep(asked, work)
-        return await work.result()
+        return await (work.result() if id is None else self._answers.first(asked, work))
 
     def _offer(self, devices: Devices | None, driver: Driver, clock: Clock) -> None:
         """Be able to serve on these devices."""
