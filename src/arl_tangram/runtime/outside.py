@@ -12,7 +12,7 @@ from ..core.model import API, Lease, Outcome, Quota, Service
 from ..errors import ConfigError, InvalidAction
 from ..executors.api import Request, Response
 from ..executors.services.devices import Devices
-from . import checks, units
+from . import checks, declarations, units
 from .call import Answer, CallWork, Reply
 from .checks import AnyPath, shown
 from .clock import Clock
@@ -23,7 +23,7 @@ from .intake import Intake
 from .quotas import Rate, quota_of, tokens_of
 from .repeats import Repeats
 from .requests import action_of, chosen_id
-from .service_options import ServiceOptions, deployment_of, read_services
+from .service_options import ServiceOptions, deployment_of, service_name
 from .services import Services
 from .units import Duration
 
@@ -153,8 +153,7 @@ class Outside:
                 f"service {shown(name)}: there are no devices here to serve it on; "
                 'Tangram.local(gpus=2, gpu_memory="1GiB") lets host memory stand in for them'
             )
-        with checks.settings():
-            checks.word(name, "name")
+        name = service_name(name)
         if name in self._served:
             raise ConfigError(f"service {name!r} is declared already; two services need two names")
         deployment = deployment_of(name, options, self._devices)
@@ -240,11 +239,12 @@ class Outside:
 
     def _declare_all(self, path: AnyPath) -> None:
         """Declare what a file says."""
-        services, quotas = read_services(path)
-        for quota in quotas:
-            self._declare(quota)
-        for name, options in services.items():
-            self._deploy(name, options)
+        services, quotas = declarations.read(path)
+        with declarations.of(path):
+            for name, limits in quotas.items():
+                self._declare(quota_of(name, **limits))
+            for name, options in services.items():
+                self._deploy(name, options)
 
     async def _close_outside(self) -> None:
         if self._fetch is not None:
