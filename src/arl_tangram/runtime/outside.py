@@ -105,8 +105,9 @@ class Outside:
     ) -> Answer[Response]:
         """Send an HTTP request under a quota, over a connection that is kept.
 
-        A reply of 429, or of 503 with ``Retry-After``, pauses the quota for everybody; faults that
-        may pass are tried again, those that will not are failures at once.
+        A reply of 429, or of 503 with ``Retry-After``, pauses the quota for everybody, for as long as
+        it says; faults that may pass are tried again, those that will not are failures at once. No
+        cookie is kept: a request is sent with those in its own headers.
 
         Args:
             quota: whose token it takes.
