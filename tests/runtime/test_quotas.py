@@ -16,8 +16,9 @@ import pytest
 
 import arl_tangram as at
 from arl_tangram.core.commands import Command, Start
-from arl_tangram.core.events import Event
+from arl_tangram.core.events import Event, QuotaThrottled
 from arl_tangram.core.model import CPU, MEMORY, Node, NodeId
+from arl_tangram.executors import api as executors_api
 from arl_tangram.executors.api import Request, retry_after
 from arl_tangram.runtime.observers import Observer
 from arl_tangram.runtime.tangram import Tangram
@@ -66,6 +67,8 @@ class Api:
                     length = (1 << 30) if self.path.startswith("/huge") else len(body)
                     self.send_header("content-length", str(length))
                     self.end_headers()
+                    if self.path.startswith("/halting"):
+                        api.wait_for_the_end(self.connection)
                     for _ in range(1024 if self.path.startswith("/huge") else 0):
                         self.wfile.write(bytes(1 << 20))
                     self.wfile.write(body)
@@ -148,12 +151,14 @@ def test_an_answer_comes_back_over_a_connection_that_is_kept() -> None:
 
 
 class Starts(Observer):
-    """When each call was let go."""
+    """When each call was let go, and how many were refused."""
 
     def __init__(self) -> None:
         self.times: list[float] = []
+        self.refused = 0
 
     def happened(self, event: Event, commands: Sequence[Command]) -> None:
+        self.refused += isinstance(event, QuotaThrottled)
         self.times += [event.at for command in commands if isinstance(command, Start)]
 
 
@@ -213,6 +218,27 @@ def test_a_refusal_of_one_makes_those_who_wait_wait(wait_s, caplog) -> None:
         assert ["/first", "/first", "/other"] == [path for _, path, _, _ in server.log]
     said = ["quota search: the API asks everybody to wait for 20,000 s"]
     assert (said if wait_s == 20_000 else []) == [record.message for record in caplog.records]
+
+
+def test_nobody_comes_while_the_explanation_of_a_refusal_is_on_its_way(monkeypatch) -> None:
+    clock = ManualClock()
+
+    async def body(tangram: Tangram) -> None:
+        tangram.quota("search", concurrency=2)
+        first = asyncio.ensure_future(tangram.fetch("search", server.url("/halting")))
+        async with asyncio.timeout(10):
+            await until(lambda: starts.refused == 1)
+        other = asyncio.ensure_future(tangram.fetch("search", server.url("/other")))
+        first.cancel()
+        await until(lambda: clock.next_call == 60.0)
+        assert ["/halting"] == [path for _, path, _, _ in server.log]
+        clock.advance(60.0)
+        (await other).check()
+
+    monkeypatch.setattr(executors_api, "_EXPLANATION_S", 25.0)
+    starts = Starts()
+    with api(in_turn((429, {"Retry-After": "60"}, b"why"), OK)) as server:
+        run(body, clock=clock, observers=[starts])
 
 
 def test_a_long_pause_is_told_once(caplog) -> None:

@@ -151,7 +151,10 @@ def test_a_file_declares_many(tmp_path) -> None:
         ("[services.a]\ndriver='torch'\nmodule='x'", "services.a.module='x'"),
         ("[services.a]\ndriver='command'\ncall='x'\nslots=0", "services.a.slots=0"),
         ("[services.a]\ndriver='command'\ncall='x'\nslots='2'", "services.a.slots='2'"),
-        ("[services.a]\ndriver='command'\ncall='x'\ndegrees={3=1}", r"services.a.degrees\['3'\]=1: a cell has"),
+        (
+            "[services.a]\ndriver='command'\ncall='x'\ndegrees={3=1}",
+            r"services.a.degrees\['3'\]=1: a cell has",
+        ),
         (
             "[services.a]\ndriver='command'\ncall='x'\ndegrees={4=1}",
             "services.a.degrees: the least",

@@ -6,7 +6,7 @@ import asyncio
 import email.utils
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC
 from typing import TYPE_CHECKING, Any
@@ -105,8 +105,16 @@ class HttpClient:
         self._socket = socket
         self._secure = secure
 
-    async def send(self, request: Request) -> Exchange:
-        """One attempt; a bad answer is a value, and only cancellation is raised."""
+    async def send(
+        self, request: Request, *, refused: Callable[[Seconds], None] | None = None
+    ) -> Exchange:
+        """One attempt; a bad answer is a value, and only cancellation is raised.
+
+        Args:
+            request: what to send.
+            refused: called with the pause that is asked for as soon as that is known, which is
+                before the exchange has ended.
+        """
         import httpx  # noqa: PLC0415  # half of the start-up time of a program that fetches nothing
 
         client = self.prepare()
@@ -122,7 +130,18 @@ class HttpClient:
                     content=request.content,
                 ) as reply,
             ):
-                return await _heard(reply, request, limit)
+                head = Response(status=reply.status_code, headers=dict(reply.headers))
+                judged = _judge(head)
+                if judged.retry_after_s is not None:
+                    if refused is not None:
+                        refused(judged.retry_after_s)
+                    # All have to wait, whatever becomes of the explanation.
+                    limit.reschedule(None)
+                    return replace(judged, response=replace(head, body=await _explanation(reply)))
+                body = bytearray()
+                if not await _read(reply, body, request.body_limit_bytes):
+                    return _too_long(request.body_limit_bytes)
+                return replace(judged, response=replace(head, body=bytes(body)))
         except TimeoutError:
             return Exchange(
                 outcome=Outcome.TIMED_OUT, reason=f"no full reply within {request.timeout_s:g} s"
@@ -161,22 +180,12 @@ class HttpClient:
             await self._client.aclose()
 
 
-async def _heard(reply: httpx.Response, request: Request, limit: asyncio.Timeout) -> Exchange:
-    """What a reply means that has begun."""
-    head = Response(status=reply.status_code, headers=dict(reply.headers))
-    judged = _judge(head)
-    if judged.retry_after_s is not None:
-        # By now it is known that all have to wait, whatever becomes of the explanation.
-        limit.reschedule(None)
-        return replace(judged, response=replace(head, body=await _explanation(reply)))
-    most = request.body_limit_bytes
-    body = bytearray()
-    if not await _read(reply, body, most):
-        return Exchange(
-            outcome=Outcome.FAILED,
-            reason=f"the reply is longer than {most:,} bytes; raise body_limit_bytes to accept it",
-        )
-    return replace(judged, response=replace(head, body=bytes(body)))
+def _too_long(limit_bytes: int) -> Exchange:
+    return Exchange(
+        outcome=Outcome.FAILED,
+        reason=f"the reply is longer than {limit_bytes:,} bytes;"
+        " raise body_limit_bytes to accept it",
+    )
 
 
 async def _explanation(reply: httpx.Response) -> bytes:

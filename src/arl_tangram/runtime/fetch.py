@@ -7,6 +7,7 @@ import json
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from urllib.parse import urlsplit
 
 from ..core.events import QuotaThrottled
@@ -56,10 +57,9 @@ class Fetcher:
     async def _attempt(
         self, lease: Lease, quota: str, request: Request, most: int
     ) -> Reply[Response]:
-        exchange = await self._http.send(request)
-        if exchange.retry_after_s is not None:
-            self._pause(quota, exchange.retry_after_s)
-        elif exchange.outcome is Outcome.LOST and lease.attempt < most:
+        exchange = await self._http.send(request, refused=partial(self._pause, quota))
+        refused = exchange.retry_after_s is not None
+        if exchange.outcome is Outcome.LOST and not refused and lease.attempt < most:
             # It keeps its place among the calls at once meanwhile: the other side is in trouble.
             await asyncio.sleep(backoff(lease.attempt))
         return Reply(exchange.outcome, exchange.response, exchange.reason)
