@@ -13,6 +13,7 @@ import arl_tangram as at
 from arl_tangram.core.model import CPU, MEMORY, Node, NodeId
 from arl_tangram.executors.api import Request, Response
 from arl_tangram.runtime import repeats
+from arl_tangram.runtime.driver import Driver
 from arl_tangram.runtime.repeats import apart, size_of
 from arl_tangram.runtime.tangram import Tangram
 from arl_tangram.testing.scripted_host import ScriptedHost
@@ -121,6 +122,21 @@ def test_who_joins_a_call_that_is_being_cancelled_is_told_so() -> None:
         assert first.cancelled()
 
     run(body, go=False)
+
+
+def test_what_cannot_be_submitted_leaves_nobody_waiting(monkeypatch) -> None:
+    def broken(*_: object) -> None:
+        raise at.InternalError("scheduling stopped")
+
+    async def body(tangram: Tangram, api: Api, fetch: Fetch) -> None:
+        with monkeypatch.context() as changed:
+            changed.setattr(Driver, "submit", broken)
+            both = await asyncio.gather(
+                fetch("/", "one"), fetch("/", "one"), return_exceptions=True
+            )
+        assert [at.InternalError] * 2 == [type(each) for each in both]
+
+    run(body)
 
 
 def test_what_one_caller_changes_no_other_sees() -> None:
