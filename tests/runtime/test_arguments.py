@@ -92,7 +92,7 @@ COMMAND_OPTIONS = rows(
 FRESH_OPTIONS = {
     **COMMAND_OPTIONS,
     **rows(REFUSED, task=NAME, trajectory=f"none {NAME}", memory=SIZE, network=FLAG),
-    **rows(REFUSED, readable="list set mapping"),
+    **rows(REFUSED, readable="list set"),
 }
 RUN = rows(REFUSED, command="text number escape list", check=FLAG)
 LABELS = rows(REFUSED, task=NAME, trajectory=NAME, priority=WHOLE)
@@ -106,7 +106,7 @@ TABLES: Mapping[str, Table] = {
         cpus="none one real",
         memory=SIZE,
         policy="",
-        require="none text number list set mapping nul",
+        require="none text number list set nul",
         unit="none one",
         gpus="none zero one",
         gpu_memory=SIZE,
@@ -119,7 +119,7 @@ TABLES: Mapping[str, Table] = {
     "environment": {
         **LABELS,
         **rows(REFUSED, trajectory=f"none {NAME}", step=f"none {NAME} {WHOLE}", memory=SIZE),
-        **rows(REFUSED, network=FLAG, variables="none", readable="list set mapping", pids=COUNT),
+        **rows(REFUSED, network=FLAG, variables="none", readable="list set", pids=COUNT),
         **rows(REFUSED, cpus="none one real number odd_list"),
         **rows(SETTING, workspace=f"none {HOST_PATH}"),
     },
@@ -160,15 +160,15 @@ TABLES: Mapping[str, Table] = {
         reply_limit=SIZES,
         variables="mapping",
         command=PROGRAM,
-        address=f"{NAME} list set mapping",
+        address="",
         sleep=PROGRAM,
         sleep_level=COUNT,
         model=NAME,
         ready=PROGRAM,
-        probe="mapping odd_mapping",
+        probe="mapping",
         module="",
-        arguments="mapping odd_mapping",
-        path=f"{NAME} list set mapping",
+        arguments="mapping",
+        path="text number list set",
         start=PROGRAM,
         call=PROGRAM,
         wake=PROGRAM,

@@ -16,8 +16,9 @@ import pytest
 
 import arl_tangram as at
 from arl_tangram.core.commands import Command, Start
-from arl_tangram.core.events import Event
+from arl_tangram.core.events import Event, QuotaThrottled
 from arl_tangram.core.model import CPU, MEMORY, Node, NodeId
+from arl_tangram.executors import api as executors_api
 from arl_tangram.executors.api import Request, retry_after
 from arl_tangram.runtime.observers import Observer
 from arl_tangram.runtime.tangram import Tangram
@@ -66,6 +67,8 @@ class Api:
                     length = (1 << 30) if self.path.startswith("/huge") else len(body)
                     self.send_header("content-length", str(length))
                     self.end_headers()
+                    if self.path.startswith("/halting"):
+                        api.wait_for_the_end(self.connection)
                     for _ in range(1024 if self.path.startswith("/huge") else 0):
                         self.wfile.write(bytes(1 << 20))
                     self.wfile.write(body)
@@ -148,12 +151,14 @@ def test_an_answer_comes_back_over_a_connection_that_is_kept() -> None:
 
 
 class Starts(Observer):
-    """When each call was let go."""
+    """When each call was let go, and how many were refused."""
 
     def __init__(self) -> None:
         self.times: list[float] = []
+        self.refused = 0
 
     def happened(self, event: Event, commands: Sequence[Command]) -> None:
+        self.refused += isinstance(event, QuotaThrottled)
         self.times += [event.at for command in commands if isinstance(command, Start)]
 
 
@@ -191,7 +196,8 @@ def test_a_refusal_pauses_everybody_and_nobody_comes_back_early_or_all_at_once()
         assert n <= 100 * (at_s - first) + 1 + 1e-6  # the bucket was empty after the pause
 
 
-def test_a_refusal_of_one_makes_those_who_wait_wait() -> None:
+@pytest.mark.parametrize("wait_s", [60.0, 20_000.0])
+def test_a_refusal_of_one_makes_those_who_wait_wait(wait_s, caplog) -> None:
     clock = ManualClock()
 
     async def body(tangram: Tangram) -> None:
@@ -199,17 +205,57 @@ def test_a_refusal_of_one_makes_those_who_wait_wait() -> None:
         first = asyncio.ensure_future(tangram.fetch("search", server.url("/first")))
         other = asyncio.ensure_future(tangram.fetch("search", server.url("/other")))
         await until(lambda: server.statuses == [429] and clock.next_call is not None)
-        assert 60.0 == clock.next_call
-        clock.advance(59.9)
+        assert wait_s == clock.next_call
+        clock.advance(wait_s - 0.1)
         await asyncio.sleep(0.02)
         assert [429] == server.statuses
         clock.advance(0.1)
         assert 2 == (await first).check().attempts
         (await other).check()
 
-    with api(in_turn((429, {"Retry-After": "60"}, b""), OK)) as server:
+    with api(in_turn((429, {"Retry-After": f"{wait_s:g}"}, b""), OK)) as server:
         run(body, clock=clock)
         assert ["/first", "/first", "/other"] == [path for _, path, _, _ in server.log]
+    said = ["quota search: the API asks everybody to wait for 20,000 s"]
+    assert (said if wait_s == 20_000 else []) == [record.message for record in caplog.records]
+
+
+def test_nobody_comes_while_the_explanation_of_a_refusal_is_on_its_way(monkeypatch) -> None:
+    clock = ManualClock()
+
+    async def body(tangram: Tangram) -> None:
+        tangram.quota("search", concurrency=2)
+        first = asyncio.ensure_future(tangram.fetch("search", server.url("/halting")))
+        async with asyncio.timeout(10):
+            await until(lambda: starts.refused == 1)
+        other = asyncio.ensure_future(tangram.fetch("search", server.url("/other")))
+        first.cancel()
+        await until(lambda: clock.next_call == 60.0)
+        assert ["/halting"] == [path for _, path, _, _ in server.log]
+        clock.advance(60.0)
+        (await other).check()
+
+    monkeypatch.setattr(executors_api, "_EXPLANATION_S", 25.0)
+    starts = Starts()
+    with api(in_turn((429, {"Retry-After": "60"}, b"why"), OK)) as server:
+        run(body, clock=clock, observers=[starts])
+
+
+def test_a_long_pause_is_told_once(caplog) -> None:
+    clock = ManualClock()
+
+    async def body(tangram: Tangram) -> None:
+        tangram.quota("search", concurrency=3)
+        calls = [
+            asyncio.ensure_future(tangram.fetch("search", server.url("/work"), attempts=1))
+            for _ in range(3)
+        ]
+        assert {at.Outcome.LOST} == {answer.outcome for answer in await asyncio.gather(*calls)}
+
+    with api(in_turn((429, {"Retry-After": "86400"}, b""))) as server:
+        run(body, clock=clock)
+        assert [429] * 3 == server.statuses
+    assert 1 == len(caplog.records)
 
 
 @pytest.mark.slow
@@ -512,14 +558,35 @@ def test_two_quotas_need_two_names_and_tokens_are_whole() -> None:
         ("2", 2.0),
         ("0.5", 0.5),
         ("-3", 0.0),
-        ("1e9", 3600.0),
+        ("20000", 20000.0),
+        ("2592000", 2592000.0),
+        ("9" * 400, 1e9),
+        ("1_000", None),
         ("nan", None),
         ("soon", None),
+        ("", None),
         ("Thu, 01 Jan 1970 00:00:30 GMT", 20.0),
+        ("Thu, 01 Jan 1970 00:00:05 GMT", 0.0),
+        ("Thursday, 01-Jan-70 00:00:30 GMT", 20.0),
+        ("Thu Jan  1 00:00:30 1970", 20.0),
+        ("Thu, 01 Jan 99999 00:00:30 GMT", None),
+        ("5, 30", 30.0),
+        ("soon, 5", 5.0),
+        ("5, Thu, 01 Jan 1970 00:00:30 GMT", 20.0),
     ],
 )
 def test_a_retry_after_is_seconds_or_a_date(header, seconds) -> None:
     assert seconds == retry_after(header, now=10.0)
+
+
+def test_a_date_without_a_zone_is_one_of_greenwich(monkeypatch) -> None:
+    with monkeypatch.context() as changed:
+        changed.setenv("TZ", "America/New_York")
+        time.tzset()
+        wait = retry_after("Thu Jan  1 00:00:30 1970", now=10.0)
+    time.tzset()
+
+    assert 20.0 == wait
 
 
 async def held(tangram: Tangram, quota: str, **options: Any) -> None:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import email.utils
+import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
 from ..core.model import Outcome, Seconds
+from ..errors import Unavailable
+from .inflating import ACCEPTED, Inflater
 
 if TYPE_CHECKING:
     import httpx
@@ -72,19 +76,24 @@ class Exchange:
     retry_after_s: Seconds | None = None
 
 
-#: A refusal that names no time is one of this long.
+#: A refusal that names no time, or one that is over, is one of this long.
 UNNAMED_PAUSE_S = 1.0
 _NOT_MODIFIED = 304
 _TOO_MANY = 429
 _UNAVAILABLE = 503
 _MAY_WORK_LATER = frozenset({408, 425, 500, 502, 503, 504})
-_LONGEST_PAUSE_S = 3600.0
+_NEVER_S = 1e9
+"""Decades; a longer pause is one of so long."""
+_WAIT = re.compile(r"-?\d+(\.\d*)?", re.ASCII)
 _EXPLANATION_S, _LONGEST_EXPLANATION = 1.0, 65_536
 """How long a refusal is listened to, and how much of it is kept."""
 
 
 class HttpClient:
     """Sends requests over connections that are kept and used again.
+
+    Each request is by itself: what a server sets as cookies is never sent to anyone, and nothing
+    follows a reply that sends elsewhere.
 
     Args:
         socket: the path of the Unix socket that all of them go to, whatever their host is.
@@ -96,35 +105,43 @@ class HttpClient:
         self._socket = socket
         self._secure = secure
 
-    async def send(self, request: Request) -> Exchange:
-        """One attempt; a bad answer is a value, and only cancellation is raised."""
-        refusals: list[Exchange] = []
-        exchange = await self._attempt(self.prepare(), request, refusals)
-        return refusals[0] if refusals else exchange
+    async def send(
+        self, request: Request, *, refused: Callable[[Seconds], None] | None = None
+    ) -> Exchange:
+        """One attempt; a bad answer is a value, and only cancellation is raised.
 
-    def prepare(self) -> httpx.AsyncClient:
-        """Do what takes a moment the first time, so that it does not come between others' requests."""
+        Args:
+            request: what to send.
+            refused: called with the pause that is asked for as soon as that is known, which is
+                before the exchange has ended.
+        """
         import httpx  # noqa: PLC0415  # half of the start-up time of a program that fetches nothing
 
-        if self._client is None:
-            limits = httpx.Limits(max_connections=None, max_keepalive_connections=1024)
-            self._client = httpx.AsyncClient(
-                transport=httpx.AsyncHTTPTransport(
-                    verify=self._secure, uds=self._socket, limits=limits, trust_env=False
-                ),
-                timeout=None,  # noqa: S113  # each request has one of its own
-                trust_env=False,
-            )
-        return self._client
-
-    async def _attempt(
-        self, client: httpx.AsyncClient, request: Request, refusals: list[Exchange]
-    ) -> Exchange:
-        import httpx  # noqa: PLC0415  # as above
-
+        client = self.prepare()
         try:
-            async with asyncio.timeout(request.timeout_s):
-                return await self._exchange(client, request, refusals)
+            async with (
+                asyncio.timeout(request.timeout_s) as limit,
+                client.stream(
+                    request.method,
+                    request.url,
+                    params=request.params,
+                    headers=request.headers,
+                    json=request.json,
+                    content=request.content,
+                ) as reply,
+            ):
+                head = Response(status=reply.status_code, headers=dict(reply.headers))
+                judged = _judge(head)
+                if judged.retry_after_s is not None:
+                    if refused is not None:
+                        refused(judged.retry_after_s)
+                    # All have to wait, whatever becomes of the explanation.
+                    limit.reschedule(None)
+                    return replace(judged, response=replace(head, body=await _explanation(reply)))
+                body = bytearray()
+                if not await _read(reply, body, request.body_limit_bytes):
+                    return _too_long(request.body_limit_bytes)
+                return replace(judged, response=replace(head, body=bytes(body)))
         except TimeoutError:
             return Exchange(
                 outcome=Outcome.TIMED_OUT, reason=f"no full reply within {request.timeout_s:g} s"
@@ -133,46 +150,67 @@ class HttpClient:
             return Exchange(outcome=Outcome.FAILED, reason=f"url={request.url!r}: {error}")
         except (TypeError, ValueError, httpx.LocalProtocolError) as error:
             return Exchange(outcome=Outcome.FAILED, reason=f"it cannot be sent: {error}")
+        except Unavailable as error:
+            return Exchange(outcome=Outcome.LOST, reason=str(error))
         except httpx.HTTPError as error:
             return Exchange(outcome=Outcome.LOST, reason=f"{type(error).__name__}: {error!s}")
+
+    def prepare(self) -> httpx.AsyncClient:
+        """Do what takes a moment the first time, so that it does not come between others' requests."""
+        from http.cookiejar import CookieJar, DefaultCookiePolicy  # noqa: PLC0415  # as above
+
+        import httpx  # noqa: PLC0415  # as above
+
+        if self._client is None:
+            limits = httpx.Limits(max_connections=None, max_keepalive_connections=1024)
+            self._client = httpx.AsyncClient(
+                transport=httpx.AsyncHTTPTransport(
+                    verify=self._secure, uds=self._socket, limits=limits, trust_env=False
+                ),
+                headers={"accept-encoding": ACCEPTED},
+                cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
+                timeout=None,  # noqa: S113  # each request has one of its own
+                trust_env=False,
+            )
+        return self._client
 
     async def close(self) -> None:
         """Close every connection."""
         if self._client is not None:
             await self._client.aclose()
 
-    async def _exchange(
-        self, client: httpx.AsyncClient, request: Request, refusals: list[Exchange]
-    ) -> Exchange:
-        stream = client.stream(
-            request.method,
-            request.url,
-            params=request.params,
-            headers=request.headers,
-            json=request.json,
-            content=request.content,
-        )
-        async with stream as reply:
-            head = Response(status=reply.status_code, headers=dict(reply.headers))
-            limit = request.body_limit_bytes
-            if (refusal := _judge(head)).retry_after_s is not None:
-                # By now it is known that all have to wait, whatever becomes of the explanation.
-                refusals.append(refusal)
-                limit = min(limit, _LONGEST_EXPLANATION)
-            body = bytearray()
-            async with asyncio.timeout(_EXPLANATION_S if refusals else None):
-                async for chunk in reply.aiter_bytes():
-                    body += chunk
-                    if len(body) > limit:
-                        return Exchange(
-                            outcome=Outcome.FAILED,
-                            reason=f"the reply is longer than {limit:,} bytes;"
-                            " raise body_limit_bytes to accept it",
-                        )
-        answer = _judge(replace(head, body=bytes(body)))
-        if refusals:
-            refusals[0] = answer
-        return answer
+
+def _too_long(limit_bytes: int) -> Exchange:
+    return Exchange(
+        outcome=Outcome.FAILED,
+        reason=f"the reply is longer than {limit_bytes:,} bytes;"
+        " raise body_limit_bytes to accept it",
+    )
+
+
+async def _explanation(reply: httpx.Response) -> bytes:
+    """As much of the body of a refusal as comes soon."""
+    import httpx  # noqa: PLC0415  # as above
+
+    body = bytearray()
+    try:
+        async with asyncio.timeout(_EXPLANATION_S):
+            _ = await _read(reply, body, _LONGEST_EXPLANATION)
+    except (TimeoutError, Unavailable, httpx.HTTPError):
+        pass
+    return bytes(body[:_LONGEST_EXPLANATION])
+
+
+async def _read(reply: httpx.Response, body: bytearray, most: int) -> bool:
+    """Add what comes to a body; False once that is longer than it may be."""
+    inflater = Inflater(reply.headers.get("content-encoding", ""))
+    async for chunk in reply.aiter_raw():
+        for piece in inflater.pieces(chunk):
+            body += piece
+            if len(body) > most:
+                return False
+    inflater.finish()
+    return True
 
 
 def _judge(response: Response) -> Exchange:
@@ -183,13 +221,17 @@ def _judge(response: Response) -> Exchange:
         where = response.headers.get("location", "somewhere else")
         reason = f"status {status}: it has moved to {where}"
         return Exchange(outcome=Outcome.FAILED, response=response, reason=reason)
-    pause = retry_after(response.headers.get("retry-after"), now=time.time())
+    # A date is one of the server's clock, which it tells: ours may be another.
+    told = _moment(response.headers.get("date", ""))
+    pause = retry_after(
+        response.headers.get("retry-after"), now=time.time() if told is None else told
+    )
     if status == _TOO_MANY or (status == _UNAVAILABLE and pause is not None):
-        wait = UNNAMED_PAUSE_S if pause is None else pause
+        wait = pause or UNNAMED_PAUSE_S
         return Exchange(
             outcome=Outcome.LOST,
             response=response,
-            reason=f"status {status}: it asks for a pause of {wait:g} s",
+            reason=f"status {status}: it asks for a pause of {wait:,.10g} s",
             retry_after_s=wait,
         )
     outcome = Outcome.LOST if status in _MAY_WORK_LATER else Outcome.FAILED
@@ -197,14 +239,26 @@ def _judge(response: Response) -> Exchange:
 
 
 def retry_after(value: str | None, *, now: Seconds) -> Seconds | None:
-    """The seconds that a ``Retry-After`` header asks for (RFC 9110, 10.2.3), an hour at most."""
-    if value is None:
-        return None
+    """The seconds that a ``Retry-After`` header asks for (RFC 9110, 10.2.3).
+
+    Of several that a reply has, the longest; zero if all are over; None if none is one.
+    """
+    # The comma after the weekday of a date parts them too; a date is one without its weekday.
+    waits = [_wait(part.strip(), now) for part in (value or "").split(",")]
+    return max((min(max(w, 0.0), _NEVER_S) for w in waits if w is not None), default=None)
+
+
+def _wait(text: str, now: Seconds) -> Seconds | None:
+    if _WAIT.fullmatch(text):
+        return float(text)
+    moment = _moment(text)
+    return None if moment is None else moment - now
+
+
+def _moment(date: str) -> Seconds | None:
+    """A date of HTTP, which is one of Greenwich, in seconds since 1970."""
     try:
-        wait = float(value)
+        moment = email.utils.parsedate_to_datetime(date)
     except ValueError:
-        try:
-            wait = email.utils.parsedate_to_datetime(value).timestamp() - now
-        except ValueError:
-            return None
-    return min(max(wait, 0.0), _LONGEST_PAUSE_S) if wait == wait else None  # noqa: PLR0124  # NaN
+        return None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

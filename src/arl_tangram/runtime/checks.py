@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from ..errors import ConfigError, InvalidAction
@@ -32,12 +32,12 @@ def shown(value: object) -> str:
 
 
 @contextlib.contextmanager
-def settings() -> Iterator[None]:
-    """What is wrong inside is a setting, and raises `ConfigError`."""
+def settings(table: str = "") -> Iterator[None]:
+    """What is wrong inside is a setting, of this table, and raises `ConfigError`."""
     try:
         yield
     except InvalidAction as error:
-        raise ConfigError(str(error)) from None
+        raise ConfigError(f"{table}.{error}" if table else str(error)) from None
 
 
 def word(value: object, field: str) -> str:
@@ -128,6 +128,6 @@ def encodable(text: str) -> bool:
 
 
 def _several(value: object, field: str, want: str) -> Collection[object]:
-    if isinstance(value, str | bytes | bytearray) or not isinstance(value, Collection):
+    if isinstance(value, str | bytes | bytearray | Mapping) or not isinstance(value, Collection):
         raise wrong(field, value, want)
     return value

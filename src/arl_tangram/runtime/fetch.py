@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import partial
 from urllib.parse import urlsplit
 
 from ..core.events import QuotaThrottled
@@ -15,11 +18,15 @@ from . import checks, units
 from .call import Answer, CallWork, Reply
 from .checks import shown, wrong
 from .driver import Driver
-from .repeats import Repeats
+from .repeats import Repeats, apart
+
+log = logging.getLogger(__name__)
 
 #: Pause before the second attempt after a fault of the other side; it doubles each time.
 BACKOFF_S = 0.1
 _LONGEST_BACKOFF_S = 10.0
+#: A pause of so long is told, since nothing else may show why all is quiet.
+LONG_PAUSE_S = 600.0
 
 
 class Fetcher:
@@ -29,20 +36,19 @@ class Fetcher:
         self._driver = driver
         self._http = HttpClient()
         self.repeats: Repeats[Response] = Repeats()
+        self._told: dict[str, Seconds] = {}  # until when its users know that a quota is paused
 
     async def fetch(
         self, action: Action, quota: str, request: Request, *, remember: bool
     ) -> Answer[Response]:
-        """The answer; cancelling this cancels the request."""
+        """The answer; cancelling this cancels the request, unless others wait for it too."""
         self._http.prepare()  # what is granted by the rate is to be sent at that rate
         work = CallWork(
             action,
             lambda lease: self._attempt(lease, quota, request, action.max_attempts),
             driver=self._driver,
         )
-        if remember:
-            self.repeats.keep(request, work)
-        return await work.result()
+        return await (self.repeats.first(request, work) if remember else work.result())
 
     async def close(self) -> None:
         """Close every connection."""
@@ -51,21 +57,28 @@ class Fetcher:
     async def _attempt(
         self, lease: Lease, quota: str, request: Request, most: int
     ) -> Reply[Response]:
-        exchange = await self._http.send(request)
-        if exchange.retry_after_s is not None:
-            self._driver.feed(
-                QuotaThrottled(
-                    at=self._driver.now(), quota=quota, retry_after_s=exchange.retry_after_s
-                )
-            )
-        elif exchange.outcome is Outcome.LOST and lease.attempt < most:
+        exchange = await self._http.send(request, refused=partial(self._pause, quota))
+        refused = exchange.retry_after_s is not None
+        if exchange.outcome is Outcome.LOST and not refused and lease.attempt < most:
             # It keeps its place among the calls at once meanwhile: the other side is in trouble.
             await asyncio.sleep(backoff(lease.attempt))
         return Reply(exchange.outcome, exchange.response, exchange.reason)
 
+    def _pause(self, quota: str, wait_s: Seconds) -> None:
+        now = self._driver.now()
+        self._driver.feed(QuotaThrottled(at=now, quota=quota, retry_after_s=wait_s))
+        if now + wait_s - LONG_PAUSE_S >= self._told.get(quota, now):
+            self._told[quota] = now + wait_s
+            log.warning(
+                "quota %s: the API asks everybody to wait for %s s",
+                quota,
+                f"{wait_s:,.0f}",
+                extra={"action": "pause_quota"},
+            )
+
 
 def sendable(request: object) -> Request:
-    """A request as its fields say it is; raises `InvalidAction` naming the one that is wrong."""
+    """A request as its fields are now; raises `InvalidAction` naming the one that is wrong."""
     if isinstance(request, str):
         checks.word(request, "request")
         return Request(url=request)
@@ -94,7 +107,12 @@ def sendable(request: object) -> Request:
         json.dumps(request.json, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidAction(f"json: it cannot be written as JSON: {error}") from error
-    return request
+    return replace(
+        request,
+        params=apart(request.params),
+        headers=apart(request.headers),
+        json=apart(request.json),
+    )
 
 
 def backoff(attempt: int) -> Seconds:

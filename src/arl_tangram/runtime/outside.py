@@ -12,7 +12,7 @@ from ..core.model import API, Lease, Outcome, Quota, Service
 from ..errors import ConfigError, InvalidAction
 from ..executors.api import Request, Response
 from ..executors.services.devices import Devices
-from . import checks, units
+from . import checks, declarations, units
 from .call import Answer, CallWork, Reply
 from .checks import AnyPath, shown
 from .clock import Clock
@@ -23,7 +23,7 @@ from .intake import Intake
 from .quotas import Rate, quota_of, tokens_of
 from .repeats import Repeats
 from .requests import action_of, chosen_id
-from .service_options import ServiceOptions, deployment_of, read_services
+from .service_options import ServiceOptions, deployment_of, service_name
 from .services import Services
 from .units import Duration
 
@@ -105,8 +105,9 @@ class Outside:
     ) -> Answer[Response]:
         """Send an HTTP request under a quota, over a connection that is kept.
 
-        A reply of 429, or of 503 with ``Retry-After``, pauses the quota for everybody; faults that
-        may pass are tried again, those that will not are failures at once.
+        A reply of 429, or of 503 with ``Retry-After``, pauses the quota for everybody, for as long as
+        it says; faults that may pass are tried again, those that will not are failures at once. No
+        cookie is kept: a request is sent with those in its own headers.
 
         Args:
             quota: whose token it takes.
@@ -116,7 +117,8 @@ class Outside:
             kind: the label under which its duration is learned; the quota's name by default.
             priority: higher goes first.
             attempts: how often it is tried in all.
-            id: a name of the caller's own; the same id again never sends anything again.
+            id: a name of the caller's own; the same id again gets the first answer, while that is
+                kept, and never sends anything again. It is sent for as long as anybody waits.
         """
         intake = self._ready
         sent = sendable(request)
@@ -152,8 +154,7 @@ class Outside:
                 f"service {shown(name)}: there are no devices here to serve it on; "
                 'Tangram.local(gpus=2, gpu_memory="1GiB") lets host memory stand in for them'
             )
-        with checks.settings():
-            checks.word(name, "name")
+        name = service_name(name)
         if name in self._served:
             raise ConfigError(f"service {name!r} is declared already; two services need two names")
         deployment = deployment_of(name, options, self._devices)
@@ -190,10 +191,12 @@ class Outside:
             trajectory: the rollout it belongs to.
             priority: higher goes first.
             attempts: how often it is tried when the service is to blame.
-            id: a name of the caller's own; the same id again never asks anything again.
+            id: a name of the caller's own; the same id again gets the first answer, while that is
+                kept, and never asks anything again. It is asked for as long as anybody waits.
 
         Raises:
-            InvalidAction: no service has this name, or another request had this id.
+            InvalidAction: no service has this name, another request had this id, or its answer is
+                kept no more.
         """
         intake = self._ready
         services = self._services
@@ -205,7 +208,7 @@ class Outside:
         if id is not None:
             if (repeated := self._answers.known(chosen_id(id), asked)) is not None:
                 return await repeated
-            asked = _copied(asked)  # the caller may change it later
+            asked = name, request = _copied(asked)  # the caller may change it later
         action = action_of(
             intake.names,
             id,
@@ -226,9 +229,7 @@ class Outside:
             return reply
 
         work = CallWork(action, attempt, driver=intake.driver)
-        if id is not None:
-            self._answers.keep(asked, work)
-        return await work.result()
+        return await (work.result() if id is None else self._answers.first(asked, work))
 
     def _offer(self, devices: Devices | None, driver: Driver, clock: Clock) -> None:
         """Be able to serve on these devices."""
@@ -239,11 +240,12 @@ class Outside:
 
     def _declare_all(self, path: AnyPath) -> None:
         """Declare what a file says."""
-        services, quotas = read_services(path)
-        for quota in quotas:
-            self._declare(quota)
-        for name, options in services.items():
-            self._deploy(name, options)
+        services, quotas = declarations.read(path)
+        with declarations.of(path):
+            for name, limits in quotas.items():
+                self._declare(quota_of(name, **limits))
+            for name, options in services.items():
+                self._deploy(name, options)
 
     async def _close_outside(self) -> None:
         if self._fetch is not None:

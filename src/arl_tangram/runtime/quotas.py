@@ -34,30 +34,38 @@ def quota_of(
     given: object = name
     if not isinstance(given, str) or not _NAME.fullmatch(name):
         raise ConfigError(
-            f"name={shown(name)}: up to 64 letters, digits and ._-, a letter or digit first"
+            f"name={shown(name)}: a quota's is up to 64 letters, digits and ._-, "
+            "a letter or digit first"
         )
+    with checks.settings(f"quotas.{name}"):
+        limits = _windows(daily, windows)
+        if rate is None and concurrency is None and not limits:
+            raise ConfigError(
+                f"quotas.{name}: it limits nothing; give rate, concurrency, daily or windows"
+            )
+        return Quota(
+            name=name,
+            rate_per_s=None if rate is None else _per_second(rate),
+            burst=checks.whole(burst, "burst", least=1),
+            concurrency=(
+                None if concurrency is None else checks.whole(concurrency, "concurrency", least=1)
+            ),
+            windows=limits,
+            adaptive=checks.flag(adaptive, "adaptive"),
+        )
+
+
+def _windows(daily: int | None, windows: object) -> tuple[Window, ...]:
     if not isinstance(windows, Mapping | None):
-        raise ConfigError(f'windows={shown(windows)}: give a mapping such as {{"1h": 500}}')
-    spans = [(_DAY_S, daily, "daily")] if daily is not None else []
-    for text, tokens in (windows or {}).items():
-        with checks.settings():
-            spans.append((units.seconds(text, "windows"), tokens, f"windows[{shown(text)}]"))
-    limits = tuple(
-        Window(tokens=_count(tokens, field), per_s=per_s) for per_s, tokens, field in spans
-    )
-    if rate is None and concurrency is None and not limits:
-        raise ConfigError(
-            f"quota {name!r} limits nothing: give rate, concurrency, daily or windows"
-        )
-    with checks.settings():
-        adapts = checks.flag(adaptive, "adaptive")
-    return Quota(
-        name=name,
-        rate_per_s=None if rate is None else _per_second(rate),
-        burst=_count(burst, "burst"),
-        concurrency=None if concurrency is None else _count(concurrency, "concurrency"),
-        windows=limits,
-        adaptive=adapts,
+        raise wrong("windows", windows, 'give a mapping such as {"1h": 500}')
+    spans: list[tuple[str, float, object]] = []
+    if daily is not None:
+        spans.append(("daily", _DAY_S, daily))
+    for span, tokens in (windows or {}).items():
+        spans.append((f"windows[{shown(span)}]", units.seconds(span, "windows"), tokens))
+    return tuple(
+        Window(tokens=checks.whole(tokens, field, least=1), per_s=per_s)
+        for field, per_s, tokens in spans
     )
 
 
@@ -82,20 +90,13 @@ def _per_second(rate: Rate) -> float:
     if isinstance(rate, str):
         match = _RATE.fullmatch(rate.strip().lower())
         if match is None or match[2] not in _SPANS:
-            raise ConfigError(f"rate={shown(rate)}: give {want}")
+            raise wrong("rate", rate, f"give {want}")
         value = float(match[1]) / _SPANS[match[2]]
     else:
         given: object = rate
         if isinstance(given, bool) or not isinstance(given, int | float):
-            raise ConfigError(f"rate={shown(given)}: give {want}")
+            raise wrong("rate", rate, f"give {want}")
         value = rate
     if not _SLOWEST <= value <= _FASTEST:
-        raise ConfigError(f"rate={shown(rate)}: a rate is above zero; give {want}")
+        raise wrong("rate", rate, f"a rate is above zero; give {want}")
     return float(value)
-
-
-def _count(value: int, field: str) -> int:
-    given: object = value
-    if type(given) is not int or not 1 <= given <= checks.MOST:
-        raise ConfigError(f"{field}={shown(value)}: a whole number from 1")
-    return given

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
-import tomllib
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, TypedDict
+import shlex
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, TypedDict, TypeVar
+from urllib.parse import urlsplit
 
-from ..core.model import Degree, Quota, Service
-from ..errors import ConfigError, InvalidAction
+from ..core.model import Degree, Service
+from ..errors import ConfigError
 from ..executors.services.command import CommandDriver, CommandSettings
 from ..executors.services.devices import Devices, HostDevices
 from ..executors.services.openai import OpenAIDriver, OpenAISettings
@@ -17,12 +18,12 @@ from ..executors.services.port import ServiceDriver
 from ..executors.services.sleeping import PROTOCOLS
 from ..executors.services.torch import TorchDriver, TorchSettings
 from . import checks, units
-from .checks import AnyPath, shown, wrong
-from .quotas import quota_of
+from .checks import shown, wrong
 from .requests import variables_of
 from .services import Deployment
 from .units import Duration, Size
 
+T = TypeVar("T")
 Program = str | Sequence[str]
 """A line that is split as a shell would, or a program and its arguments."""
 
@@ -110,15 +111,23 @@ _OWN = {
 }
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _REPLY_LIMIT = 64 * 1024 * 1024
+_WIDTHS = (1, 2, 4, 8)
+_FASTEST = 1e9
+"""A speed-up is no larger."""
+
+
+def service_name(name: object) -> str:
+    """What a service may be called."""
+    if isinstance(name, str) and _NAME.fullmatch(name):
+        return name
+    raise ConfigError(
+        f"service {shown(name)}: a name is up to 64 letters, digits and ._-, a letter or digit first"
+    )
 
 
 def deployment_of(name: str, options: Mapping[str, Any], devices: Devices) -> Deployment:
     """A service as it was described; raises `ConfigError` naming the key that is wrong."""
-    if not _NAME.fullmatch(name):
-        raise ConfigError(
-            f"service {name!r}: a name is up to 64 letters, digits and ._-, a letter or digit first"
-        )
-    where = f"services.{name}"
+    where = f"services.{service_name(name)}"
     kind = options.get("driver", "")
     if not isinstance(kind, str) or kind not in _OWN:
         raise ConfigError(f'{where}.driver={shown(kind)}: give "openai", "torch" or "command"')
@@ -127,64 +136,32 @@ def deployment_of(name: str, options: Mapping[str, Any], devices: Devices) -> De
             known = ", ".join(sorted(_COMMON | _OWN[kind]))
             raise ConfigError(f"{where}.{key}: there is no such key; with driver={kind!r}: {known}")
     try:
-        for key, value in options.items():
-            if (check := _CHECKS.get(key)) is not None:
-                check(value, key)
-        driver = _driver(kind, name, options, devices)
-        service = _service(name, options, driver)
-        asleep = 1024 if not isinstance(devices, HostDevices) else 0
-        deployment = Deployment(
-            service=service,
-            driver=driver,
-            start_s=_span(options, "start_timeout", 600.0),
-            wake_s=_span(options, "wake_timeout", 120.0),
-            call_s=_span(options, "call_timeout", 600.0),
-            asleep_mib=_mib(options, "asleep_memory", asleep),
-        )
-    except InvalidAction as error:
-        raise ConfigError(f"{where}.{error}") from None
-    except (TypeError, ValueError) as error:
-        text = str(error)
-        raise ConfigError(text if text.startswith(where) else f"{where}: {text}") from error
-    return deployment
-
-
-def read_services(path: AnyPath) -> tuple[dict[str, Mapping[str, Any]], list[Quota]]:
-    """The services and the quotas of a TOML file, ``[services.NAME]`` and ``[quotas.NAME]``."""
-    try:
-        with Path(path).open("rb") as file:
-            document = tomllib.load(file)
-    except OSError as error:
-        raise ConfigError(f"services={str(path)!r}: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path}: {error}") from error
-    for key in document:
-        if key not in {"services", "quotas"}:
-            raise ConfigError(f"{path}: {key}: there are [services.NAME] and [quotas.NAME] only")
-    tables = {key: document.get(key, {}) for key in ("services", "quotas")}
-    for key, table in tables.items():
-        if not isinstance(table, dict) or not all(isinstance(t, dict) for t in table.values()):
-            raise ConfigError(f"{path}: {key}: each has a table of its own, [{key}.NAME]")
-    return tables["services"], [_quota(name, table) for name, table in tables["quotas"].items()]
-
-
-def _quota(name: str, table: Mapping[str, Any]) -> Quota:
-    known = {"rate", "burst", "concurrency", "daily", "windows", "adaptive"}
-    if unknown := sorted(table.keys() - known):
-        raise ConfigError(
-            f"quotas.{name}.{unknown[0]}: there is no such key; there are {', '.join(sorted(known))}"
-        )
-    return quota_of(name, **table)
+        with checks.settings(where):
+            _check(kind, options)
+            driver = _driver(kind, name, options, devices)
+            asleep = 1024 if not isinstance(devices, HostDevices) else 0
+            return Deployment(
+                service=_service(name, options, driver),
+                driver=driver,
+                start_s=_span(options, "start_timeout", 600.0),
+                wake_s=_span(options, "wake_timeout", 120.0),
+                call_s=_span(options, "call_timeout", 600.0),
+                asleep_mib=_mib(options, "asleep_memory", asleep),
+            )
+    except ConfigError:
+        raise
+    except ValueError as error:  # of several keys together
+        raise ConfigError(f"{where}: {error}") from error
 
 
 def _service(name: str, options: Mapping[str, Any], driver: ServiceDriver) -> Service:
     given = options.get("degrees", {1: 1.0})
     if not isinstance(given, Mapping) or not given:
-        raise ValueError(
-            f"degrees={shown(given)}: give the speed-up of each, such as {{1: 1.0, 2: 1.9}}"
-        )
-    speedups = _by_degree(given, "degrees", float)
+        raise wrong("degrees", given, "give the speed-up of each, such as {1: 1.0, 2: 1.9}")
+    speedups = _by_degree(given, "degrees", _speedup)
     memory = _each(options, "memory", sorted(speedups), units.size_mib)
+    if memory and (missing := sorted(speedups.keys() - memory.keys())):
+        raise wrong("memory", options["memory"], f"say what it takes at degree {missing[0]}, too")
     restore = _each(options, "restore", sorted(speedups), units.seconds)
     load = options.get("load")
     return Service(
@@ -193,7 +170,7 @@ def _service(name: str, options: Mapping[str, Any], driver: ServiceDriver) -> Se
             Degree(
                 gpus=gpus,
                 speedup=speedups[gpus],
-                device_mib=int(memory.get(gpus, 0)),
+                device_mib=memory.get(gpus, 0),
                 restore_s=restore.get(gpus),
             )
             for gpus in sorted(speedups)
@@ -203,7 +180,7 @@ def _service(name: str, options: Mapping[str, Any], driver: ServiceDriver) -> Se
         movable=driver.movable,
         load_s=None if load is None else units.seconds(load, "load"),
         gpu_model=options.get("gpu_model", ""),
-        pinned=_pinned(options),
+        pinned=_pinned(options, speedups),
     )
 
 
@@ -221,7 +198,7 @@ def _driver(kind: str, name: str, options: Mapping[str, Any], devices: Devices) 
     if kind == "torch":
         module = options.get("module")
         if not isinstance(module, str) or not re.fullmatch(r"[\w.]+:[\w.]+", module):
-            raise ValueError(f'module={shown(module)}: give "package:function"')
+            raise wrong("module", module, 'give "package:function"')
         return TorchDriver(
             name,
             TorchSettings(
@@ -249,14 +226,18 @@ def _openai(
     options: Mapping[str, Any], variables: Mapping[str, str], limit_bytes: int
 ) -> OpenAISettings:
     addresses = _words(options.get("address", ()))
+    if "address" in options and not addresses:
+        raise wrong("address", options["address"], "give one or more, or leave it out")
     for address in addresses:
-        if not address.startswith(("http://", "https://")):
-            raise ValueError(f"address={shown(address)}: begin with http:// or https://")
+        _check_address(address)
     sleep = options.get("sleep", "none")
     if ("command" in options) == bool(addresses):
         raise ValueError("command, address: give one of them")
-    if sleep != "none" and sleep not in PROTOCOLS:
-        raise ValueError(f"sleep={shown(sleep)}: give one of none, {', '.join(PROTOCOLS)}")
+    if not isinstance(sleep, str) or sleep not in {"none", *PROTOCOLS}:
+        raise wrong("sleep", sleep, f"give one of none, {', '.join(PROTOCOLS)}")
+    ready = options.get("ready", "/health")
+    if not isinstance(ready, str) or not re.fullmatch(r"/[!-~]*", ready):
+        raise wrong("ready", ready, "give the path of a URL, such as /health")
     level = checks.whole(options.get("sleep_level", 1), "sleep_level", least=1, most=2)
     if addresses and len(addresses) != len(_pinned(options)):
         raise ValueError(
@@ -269,52 +250,68 @@ def _openai(
         sleep=sleep,
         sleep_level=level,
         model=options.get("model"),
-        ready=options.get("ready", "/health"),
+        ready=ready,
         probe=options.get("probe"),
         variables=variables,
         reply_limit_bytes=limit_bytes,
     )
 
 
-def _pinned(options: Mapping[str, Any]) -> tuple[int, ...]:
+def _check_address(address: str) -> None:
+    try:
+        parts = urlsplit(address)
+        whole = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        whole = False
+    if not address.startswith(("http://", "https://")):
+        raise wrong("address", address, "begin with http:// or https://")
+    if not whole or not re.fullmatch(r"[!-~]+", address):
+        raise wrong("address", address, "give a URL such as http://127.0.0.1:8000")
+
+
+def _pinned(options: Mapping[str, Any], degrees: Collection[int] = _WIDTHS) -> tuple[int, ...]:
     pinned = options.get("pinned", ())
     if isinstance(pinned, str) or not isinstance(pinned, Sequence | int):
         raise wrong("pinned", pinned, "give degrees of the service, such as [1, 2]")
     each = (pinned,) if isinstance(pinned, int) else tuple(pinned)
-    return tuple(checks.whole(gpus, "pinned", least=1) for gpus in each)
+    for gpus in each:
+        if checks.whole(gpus, "pinned", least=1) not in degrees:
+            raise wrong("pinned", pinned, f"give degrees of the service, of {sorted(degrees)}")
+    return each
 
 
-def _by_degree(given: Mapping[Any, Any], field: str, read: Callable[[Any], Any]) -> dict[int, Any]:
-    found = {}
+def _by_degree(given: Mapping[Any, Any], field: str, read: Callable[[Any, str], T]) -> dict[int, T]:
+    found: dict[int, T] = {}
     for key, value in given.items():
-        try:
-            if isinstance(value, bool) or int(key) != float(key):
-                raise ValueError  # noqa: TRY301  # it is told below
-            found[int(key)] = read(value)
-        except (TypeError, ValueError, OverflowError) as error:
-            if isinstance(error, InvalidAction):
-                raise
-            raise ValueError(
-                f"{field}[{shown(key)}]={shown(value)}: a number for a number of GPUs"
-            ) from None
+        gpus = int(key) if isinstance(key, str) and key.isascii() and key.isdigit() else key
+        if type(gpus) is not int or gpus not in _WIDTHS:
+            raise wrong(f"{field}[{shown(key)}]", value, "a cell has 1, 2, 4 or 8 devices")
+        if gpus in found:
+            raise wrong(f"{field}[{shown(key)}]", value, f"{gpus} is there twice; give it once")
+        found[gpus] = read(value, f"{field}[{shown(key)}]")
     return found
 
 
+def _speedup(value: object, field: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= _FASTEST:
+        raise wrong(field, value, "a speed-up is a number above zero, such as 1.9")
+    return float(value)
+
+
 def _each(
-    options: Mapping[str, Any],
-    field: str,
-    widths: Sequence[int],
-    read: Callable[[Any, str], float],
-) -> dict[int, float]:
+    options: Mapping[str, Any], field: str, widths: Sequence[int], read: Callable[[Any, str], T]
+) -> dict[int, T]:
     """One amount for every degree, or one for each."""
     given = options.get(field)
     if given is None:
         return {}
     if not isinstance(given, Mapping):
         return dict.fromkeys(widths, read(given, field))
-    found = _by_degree(given, field, lambda value: read(value, field))
+    found = _by_degree(given, field, read)
+    if not found:
+        raise wrong(field, given, f"give one amount for all degrees, or one for each of {widths}")
     if unknown := sorted(found.keys() - set(widths)):
-        raise ValueError(f"{field}[{unknown[0]}]: the service has the degrees {list(widths)}")
+        raise wrong(f"{field}[{unknown[0]}]", found[unknown[0]], f"it has the degrees {widths}")
     return found
 
 
@@ -327,34 +324,56 @@ def _mib(options: Mapping[str, Any], field: str, default: int) -> int:
     given = options.get(field)
     if given is None:
         return default
-    return 0 if given == 0 else units.size_mib(given, field)
+    return 0 if type(given) is int and given == 0 else units.size_mib(given, field)
 
 
 def _whole(options: Mapping[str, Any], field: str, default: int) -> int:
     return checks.whole(options.get(field, default), field, least=1)
 
 
-def _mapping(value: object, key: str) -> None:
+def _check(kind: str, options: Mapping[str, Any]) -> None:
+    """Refuse what is of the wrong sort, whatever the other keys say."""
+    for key, value in options.items():
+        if key in _TEXTS:
+            checks.word(value, key)
+        elif key in _MAPPINGS:
+            _check_mapping(value, key)
+        elif key in {"address", "path"}:
+            for each in checks.words(value, key):
+                checks.inside(each, key)
+        elif key in _PROGRAMS and (kind == "command" or key == "command"):
+            _check_program(value, key)
+
+
+_TEXTS = frozenset({"gpu_model", "model", "module"})
+_MAPPINGS = frozenset({"arguments", "probe", "variables"})
+_PROGRAMS = frozenset({"command", "start", "stop", "ready", "call", "sleep", "wake"})
+
+
+def _check_mapping(value: object, key: str) -> None:
     if not isinstance(value, Mapping):
         raise wrong(key, value, "give a mapping of names to values")
+    if key != "variables":
+        try:
+            json.dumps(value, allow_nan=False)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise wrong(key, value, f"it cannot be written as JSON: {error}") from error
 
 
-def _program(value: object, key: str) -> None:
-    parts = (value,) if isinstance(value, str) else value
+def _check_program(value: object, key: str) -> None:
+    want = 'give a program and its arguments, as one text or as a list such as ["cat", "-n"]'
+    parts = [value] if isinstance(value, str) else value
     if not isinstance(parts, Sequence) or not all(isinstance(part, str) for part in parts):
-        raise wrong(key, value, "give a program and its arguments")
-    if not parts or not parts[0].strip():
-        raise wrong(key, value, "give a program and its arguments")
+        raise wrong(key, value, want)
     for part in parts:
         checks.inside(part, key)
-
-
-_CHECKS: Mapping[str, Callable[[object, str], object]] = {
-    **dict.fromkeys(("gpu_model", "model", "module"), checks.word),
-    **dict.fromkeys(("arguments", "probe", "variables"), _mapping),
-    **dict.fromkeys(("command", "start", "stop", "ready", "call", "sleep", "wake"), _program),
-    **dict.fromkeys(("address", "path"), checks.words),
-}
+    if isinstance(value, str):
+        try:
+            parts = shlex.split(value)
+        except ValueError as error:
+            raise wrong(key, value, f"{error}; {want}") from None
+    if not parts or not parts[0].strip():
+        raise wrong(key, value, want)
 
 
 def _words(given: str | Sequence[str]) -> tuple[str, ...]:
