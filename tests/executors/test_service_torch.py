@@ -15,7 +15,11 @@ sys.path.insert(0, str(Path(__file__).parent / "modules"))
 import torch_modules  # noqa: E402
 
 import arl_tangram as at  # noqa: E402
-from arl_tangram.executors.services import torch_requests  # noqa: E402
+from arl_tangram.core.model import Outcome  # noqa: E402
+from arl_tangram.executors.services import torch_answers, torch_requests  # noqa: E402
+from arl_tangram.executors.services.devices import HostDevices  # noqa: E402
+from arl_tangram.executors.services.port import Said, Seat  # noqa: E402
+from arl_tangram.executors.services.torch import TorchDriver, TorchSettings  # noqa: E402
 from arl_tangram.executors.services.torch_devices import HostPlace  # noqa: E402
 
 MODULES = str(Path(__file__).parent / "modules")
@@ -60,6 +64,7 @@ def test_a_method_of_the_module_comes_first_and_work_is_shared_out_in_order() ->
         ({"method": "logprobs"}, "a request is"),
         ({"method": "__init__", "inputs": [1]}, "there are logprobs"),
         ({"method": "forward", "inputs": [[1]]}, "there are logprobs"),
+        ({"method": ["logprobs"], "inputs": [[1]]}, r"method=\['logprobs'\]: there are logprobs"),
         ({"method": "logprobs", "inputs": [[]]}, "at least one token"),
         ({"method": "logprobs", "inputs": ["text"]}, "tokenize"),
     ],
@@ -67,6 +72,112 @@ def test_a_method_of_the_module_comes_first_and_work_is_shared_out_in_order() ->
 def test_a_wrong_request_is_named(request_, says) -> None:
     with pytest.raises(torch_requests.Rejected, match=says):
         torch_requests.answer(torch, [torch_modules.tiny()], request_)
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+@pytest.mark.parametrize("method", ["logprobs", "scores", "embeddings"])
+@pytest.mark.parametrize(
+    ("inputs", "says"),
+    [
+        ([[1, 2], [3, 1.7]], r"inputs\[1\]\[1\]=1.7: a token id is a whole number, such as 17"),
+        ([[1], [2], ["3"]], r"inputs\[2\]\[0\]='3': a token id is a whole number"),
+        ([[1], [True]], r"inputs\[1\]\[0\]=True: a token id is a whole number"),
+        ([[1], [[2]]], r"inputs\[1\]\[0\]=\[2\]: a token id is a whole number"),
+        ([[1], [None]], r"inputs\[1\]\[0\]=None: a token id is a whole number"),
+        ([[1], 2], r"inputs\[1\]=2: give a list of token ids"),
+        ([[1], "text"], r"inputs\[1\]='text': give a list of token ids, .* or texts only"),
+        ([[1], {"a": 1}], r"inputs\[1\]=\{'a': 1\}: give a list of token ids"),
+        ([[1], []], r"inputs\[1\]=\[\]: give at least one token"),
+        ([[1], [2**70]], r"inputs\[1\]: a token id has at most 64 bits"),
+    ],
+)
+def test_an_input_that_is_no_token_id_is_named_with_its_place_in_the_request(
+    inputs, says, method, copies
+) -> None:
+    with pytest.raises(torch_requests.Rejected, match=says):
+        ask(torch_modules.tiny(), method, inputs, copies)
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+@pytest.mark.parametrize(
+    ("what", "says"),
+    [
+        ("dict", r"'whole' gave a dict for . inputs?; give a list with a row for each"),
+        ("set", r"'whole' gave a set for"),
+        ("text", r"'whole' gave a str for"),
+        ("bytes", r"'whole' gave a bytes for"),
+        ("number", r"'whole' gave a torch.Tensor for"),
+        ("more", r"'whole' gave 3 rows for [24] inputs; give one for each"),
+        ("complex", r"'whole' gave complex numbers \(torch.complex64\).* torch.view_as_real"),
+    ],
+)
+def test_what_is_not_one_row_for_each_input_is_never_taken_for_an_answer(
+    what, says, copies
+) -> None:
+    with pytest.raises((TypeError, ValueError), match=says):
+        ask(torch_modules.odd(), "whole", [what] * 4, copies)
+
+
+def test_rows_are_counted_on_each_device_before_they_are_put_together() -> None:
+    class Uneven(torch.nn.Module):
+        def first(self, inputs):
+            return inputs * 3 if inputs[0] == "a" else []
+
+    with pytest.raises(ValueError, match="'first' gave 3 rows for 1 inputs"):
+        ask(Uneven(), "first", ["a", "b"], copies=2)
+
+
+def test_complex_numbers_are_named_wherever_they_come_from() -> None:
+    odd = torch_modules.odd()
+    for method, inputs, whose in (
+        ("logprobs", [[1, 2]], "forward"),
+        ("scores", [[1]], "forward"),
+        ("embeddings", [[1]], "forward"),
+        ("gives", ["complex"], "method 'gives'"),
+    ):
+        with pytest.raises(TypeError, match=f"{whose} gave complex numbers"):
+            ask(odd, method, inputs)
+
+
+def test_a_forward_that_gives_no_tensor_and_a_tokenizer_that_miscounts_are_named() -> None:
+    class Pair(torch_modules.Encoder):
+        def forward(self, ids):
+            return ids, ids
+
+    class Short(torch_modules.Encoder):
+        def tokenize(self, texts):
+            return [[1]]
+
+    with pytest.raises(TypeError, match=r"forward gave a tuple; give a tensor, or .*last_hidden"):
+        ask(Pair(), "embeddings", ["ab"])
+    with pytest.raises(ValueError, match="tokenize gave 1 rows for 2 texts"):
+        ask(Short(), "embeddings", ["ab", "cd"])
+
+
+def test_numbers_arrive_as_they_are() -> None:
+    odd = torch_modules.odd()
+
+    assert [[1 << 40, 3]] == ask(odd, "kinds", [0])
+    assert [0.1, 0.1] == ask(odd, "halves", [0, 0])
+
+
+@pytest.mark.parametrize(
+    ("what", "says"),
+    [
+        ("tensor", r"outputs\[1\]\['x'\]\[0\] is a torch.Tensor; .*tolist"),
+        ("array", r"outputs\[1\]\[1\] is a numpy.ndarray; .*tolist"),
+        ("set", r"outputs\[1\] is a set; give numbers, texts, lists and dicts$"),
+        ("bytes", r"outputs\[1\] is a bytes"),
+        ("key", r"outputs\[1\]\['x'\] has a key that is a tuple; give texts"),
+        ("loop", r"no JSON: Circular reference"),
+        ("huge", r"no JSON: Exceeds the limit"),
+    ],
+)
+def test_what_is_no_json_is_named_with_its_place_in_the_answer(what, says) -> None:
+    rows = ask(torch_modules.odd(), "gives", ["nan", what])
+
+    with pytest.raises((TypeError, ValueError), match=says):
+        torch_answers.encoded({"outputs": rows})
 
 
 def test_a_copy_shares_what_the_module_shares_and_nothing_with_the_module(tmp_path) -> None:
@@ -95,6 +206,65 @@ def test_weights_of_any_kind_arrive_as_they_are(tmp_path) -> None:
         assert torch.equal(tensor, dict(made.named_buffers())[name]), name
     made.single.add_(1)
     assert 7 == module.single.item()
+
+
+def odd_driver(devices: HostDevices, **settings) -> TorchDriver:
+    return TorchDriver(
+        "odd",
+        TorchSettings(
+            module="torch_modules:odd",
+            path=(MODULES,),
+            variables={"OMP_NUM_THREADS": "1"},
+            **settings,
+        ),
+        devices,
+    )
+
+
+def with_odd_driver(body, **settings) -> None:
+    """Runs a test's body with a driver that has an instance `i1`."""
+
+    async def main() -> None:
+        devices = HostDevices(2, 8)
+        driver = odd_driver(devices, **settings)
+        try:
+            async with asyncio.timeout(60):
+                await driver.restore(Seat(instance="i1", devices=(0,), device_mib=8))
+                await body(driver)
+        finally:
+            await driver.close()
+            devices.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.slow
+def test_whatever_a_method_gives_or_raises_fails_its_call_and_only_the_end_of_the_process_loses_it() -> (
+    None
+):
+    async def body(driver: TorchDriver) -> None:
+        async def ask_it(method: str, what: str) -> Said:
+            request = {"method": method, "inputs": [what]}
+            return await driver.call("i1", request, timeout_s=30)
+
+        for method, what, says in (
+            ("gives", "tensor", "outputs[0]['x'][0] is a torch.Tensor"),
+            ("gives", "array", "outputs[0][1] is a numpy.ndarray"),
+            ("gives", "set", "outputs[0] is a set"),
+            ("whole", "dict", "'whole' gave a dict for 1 inputs"),
+            ("leaves", "exit", "SystemExit: enough"),
+            ("leaves", "base", "BaseException: enough"),
+            ("leaves", "mute", "Mute"),
+        ):
+            said = await ask_it(method, what)
+            assert Outcome.FAILED is said.outcome, said
+            assert says in said.reason
+        low = await ask_it("gives", "nan")
+        assert "[nan, -inf]" == str(low.value["outputs"][0])  # as a token that cannot be has
+        assert Outcome.LOST is (await ask_it("leaves", "process")).outcome
+        assert "exited with 3" in await driver.died("i1")
+
+    with_odd_driver(body)
 
 
 @pytest.mark.slow
