@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import sys
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -16,11 +18,13 @@ import torch_modules  # noqa: E402
 
 import arl_tangram as at  # noqa: E402
 from arl_tangram.core.model import Outcome  # noqa: E402
+from arl_tangram.errors import Unavailable  # noqa: E402
 from arl_tangram.executors.services import torch_answers, torch_requests  # noqa: E402
 from arl_tangram.executors.services.devices import HostDevices  # noqa: E402
 from arl_tangram.executors.services.port import Said, Seat  # noqa: E402
 from arl_tangram.executors.services.torch import TorchDriver, TorchSettings  # noqa: E402
 from arl_tangram.executors.services.torch_devices import HostPlace  # noqa: E402
+from arl_tangram.runtime import service_options  # noqa: E402
 
 MODULES = str(Path(__file__).parent / "modules")
 
@@ -208,34 +212,41 @@ def test_weights_of_any_kind_arrive_as_they_are(tmp_path) -> None:
     assert 7 == module.single.item()
 
 
-def odd_driver(devices: HostDevices, **settings) -> TorchDriver:
-    return TorchDriver(
-        "odd",
-        TorchSettings(
-            module="torch_modules:odd",
-            path=(MODULES,),
-            variables={"OMP_NUM_THREADS": "1"},
-            **settings,
-        ),
-        devices,
-    )
-
-
-def with_odd_driver(body, **settings) -> None:
-    """Runs a test's body with a driver that has an instance `i1`."""
+def with_driver(module: str, body: Callable[[TorchDriver], Awaitable[None]], **settings) -> None:
+    """Runs a test's body with a driver that has an instance `i1` on the first of two devices."""
 
     async def main() -> None:
         devices = HostDevices(2, 8)
-        driver = odd_driver(devices, **settings)
+        made = TorchSettings(
+            module=f"torch_modules:{module}",
+            path=(MODULES,),
+            variables={"OMP_NUM_THREADS": "1"},
+            **settings,
+        )
+        driver = TorchDriver(module, made, devices)
         try:
             async with asyncio.timeout(60):
-                await driver.restore(Seat(instance="i1", devices=(0,), device_mib=8))
+                await driver.restore(seat("i1", 0))
                 await body(driver)
         finally:
             await driver.close()
+            held = [devices.mib - devices.free_mib(d) for d in range(devices.count)]
             devices.close()
+        assert [0, 0] == held
+        assert {asyncio.current_task()} == asyncio.all_tasks()
 
     asyncio.run(main())
+
+
+def seat(instance: str, device: int) -> Seat:
+    return Seat(instance=instance, devices=(device,), device_mib=8)
+
+
+async def call(
+    driver: TorchDriver, method: str, *inputs: object, timeout_s: float = 30, instance: str = "i1"
+) -> Said:
+    request = {"method": method, "inputs": list(inputs)}
+    return await driver.call(instance, request, timeout_s=timeout_s)
 
 
 @pytest.mark.slow
@@ -243,10 +254,6 @@ def test_whatever_a_method_gives_or_raises_fails_its_call_and_only_the_end_of_th
     None
 ):
     async def body(driver: TorchDriver) -> None:
-        async def ask_it(method: str, what: str) -> Said:
-            request = {"method": method, "inputs": [what]}
-            return await driver.call("i1", request, timeout_s=30)
-
         for method, what, says in (
             ("gives", "tensor", "outputs[0]['x'][0] is a torch.Tensor"),
             ("gives", "array", "outputs[0][1] is a numpy.ndarray"),
@@ -256,15 +263,107 @@ def test_whatever_a_method_gives_or_raises_fails_its_call_and_only_the_end_of_th
             ("leaves", "base", "BaseException: enough"),
             ("leaves", "mute", "Mute"),
         ):
-            said = await ask_it(method, what)
+            said = await call(driver, method, what)
             assert Outcome.FAILED is said.outcome, said
             assert says in said.reason
-        low = await ask_it("gives", "nan")
+        low = await call(driver, "gives", "nan")
         assert "[nan, -inf]" == str(low.value["outputs"][0])  # as a token that cannot be has
-        assert Outcome.LOST is (await ask_it("leaves", "process")).outcome
+        assert Outcome.LOST is (await call(driver, "leaves", "process")).outcome
         assert "exited with 3" in await driver.died("i1")
 
-    with_odd_driver(body)
+    with_driver("odd", body)
+
+
+@pytest.mark.slow
+def test_a_call_that_is_given_up_takes_up_its_place_until_the_worker_is_through_with_it() -> None:
+    async def body(driver: TorchDriver) -> None:
+        for _ in range(3):  # as one place is filled again and again
+            late = await call(driver, "works", 0.3, timeout_s=0.05)
+            assert Outcome.TIMED_OUT is late.outcome
+            assert "no full reply within 0.05 s" == late.reason
+        for _ in range(3):
+            asking = asyncio.ensure_future(call(driver, "works", 0.3))
+            for _ in range(3):  # and whoever waits for its end may be impatient
+                await asyncio.sleep(0.03)
+                asking.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asking
+        assert [[0, 1]] == (await call(driver, "at_once", 0)).value["outputs"]
+
+    with_driver("slow", body)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cancelled", [False, True])
+def test_a_call_that_goes_on_and_on_takes_its_worker_along_which_is_told_and_comes_back(
+    cancelled,
+) -> None:
+    async def body(driver: TorchDriver) -> None:
+        await driver.restore(seat("i2", 1))
+        told = [asyncio.ensure_future(driver.died(instance)) for instance in ("i1", "i2")]
+        other = asyncio.ensure_future(call(driver, "works", 50, instance="i2"))
+        asking = asyncio.ensure_future(
+            call(driver, "works", 50, timeout_s=50 if cancelled else 0.05)
+        )
+        await asyncio.sleep(0.05)
+        if cancelled:
+            asking.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asking
+        else:
+            assert Outcome.TIMED_OUT is (await asking).outcome
+        assert Outcome.LOST is (await other).outcome
+        reason = "it was ended: a call went on 0.3 s after its time"
+        assert [reason, reason] == await asyncio.gather(*told)
+        with pytest.raises(Unavailable, match="i1 is gone"):
+            await call(driver, "at_once", 0)
+        await driver.restore(seat("i3", 0))
+        again = await call(driver, "at_once", 0, instance="i3")
+        assert [[0, 0]] == again.value["outputs"]
+
+    with_driver("slow", body, overtime_s=0.3)
+
+
+@pytest.mark.slow
+def test_what_is_being_restored_when_its_end_comes_is_not_on_devices_afterwards() -> None:
+    async def body(driver: TorchDriver) -> None:
+        await call(driver, "slows", 0.3)
+        restoring = asyncio.ensure_future(driver.restore(seat("i2", 1)))
+        await asyncio.sleep(0.1)
+        restoring.cancel()
+        await asyncio.wait([restoring])
+        await driver.end("i2")
+        await call(driver, "works", 1.0)  # whatever was under way is through by now
+        assert 8 == driver._devices.free_mib(1)
+
+    with_driver("slow", body)
+
+
+@pytest.mark.slow
+def test_a_call_whose_worker_had_to_be_ended_for_it_has_timed_out_and_is_not_asked_again(
+    monkeypatch,
+) -> None:
+    made = functools.partial(TorchSettings, overtime_s=0.2)
+    monkeypatch.setattr(service_options, "TorchSettings", made)
+
+    async def main() -> None:
+        async with (
+            asyncio.timeout(60),
+            at.Tangram.local(gpus=1, gpu_memory="8MiB") as tangram,
+        ):
+            tangram.service(
+                "slow", driver="torch", module="torch_modules:slow", path=MODULES, memory="8MiB"
+            )
+            request = {"method": "at_once", "inputs": [0]}
+            (await tangram.call("slow", request)).check()
+            stuck = {"method": "works", "inputs": [50]}
+            answer = await tangram.call("slow", stuck, timeout=0.1, attempts=3)
+            assert (Outcome.TIMED_OUT, 1) == (answer.outcome, answer.attempts)
+            again = (await tangram.call("slow", request)).check()
+            assert 1 == again.attempts  # it did not go to what was being ended
+            assert {"outputs": [[0, 0]]} == again.value
+
+    asyncio.run(main())
 
 
 @pytest.mark.slow

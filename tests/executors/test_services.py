@@ -93,7 +93,7 @@ def torch() -> Case:
         devices=devices,
         request={"method": "logprobs", "inputs": [[1, 2, 3], [4, 5]]},
         answer=lambda value: [2, 1] == [len(row) for row in value["outputs"]],
-        slow={"method": "wait", "inputs": [60]},
+        slow={"method": "wait", "inputs": [1]},  # nothing ends it before its time
         wrong={"method": "nothing", "inputs": [[1]]},
         mib=8,
         holds_mib=1,

@@ -101,24 +101,27 @@ class Services:
         asking = asyncio.ensure_future(self._ask(live, request, limit_s))
         try:
             either: set[asyncio.Future[Any]] = {asking, live.gone}
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-            said = asking.result() if asking.done() and not live.gone.done() else None
+            await asyncio.wait(either, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+            said: Said | None = None
+            if asking.done() and not live.gone.done():
+                said = asking.result()
+            elif not live.gone.done():
+                late = f"no full reply within {limit_s:g} s"
+                said = Said(outcome=Outcome.TIMED_OUT, reason=late)
+            # Now, for a call that is given up may take its instance along, which was well until then.
+            well = said is not None and (said.outcome not in _IN_DOUBT or await self._is_well(live))
         finally:
             asking.cancel()
-            await asyncio.wait({asking})
-        if said is not None and said.outcome not in _IN_DOUBT:
-            return Reply(said.outcome, said.value, said.reason)
-        if said is not None and await self._is_well(live):
+            await asyncio.wait({asking})  # until then it takes up its place
+        if said is not None and well:
+            if said.outcome in _IN_DOUBT and live.gone.done():
+                await _until_told(live)
             return Reply(said.outcome, said.value, said.reason)
         if not live.gone.done():
             what = "its time limit passed" if said is None else said.reason
             _ = self._begin(self._put_down(live, f"{what}, and it shows no sign of life"))
         reason = await live.gone
-        try:  # another attempt before the kernel knows would go to the same instance
-            async with asyncio.timeout(TOLD_S):
-                await live.told.wait()
-        except TimeoutError:
-            pass
+        await _until_told(live)
         return Reply(Outcome.LOST, None, f"an instance of {service} failed: {reason}")
 
     async def _is_well(self, live: _Live) -> bool:
@@ -295,12 +298,7 @@ class Services:
 
     async def _ask(self, live: _Live, request: Any, limit_s: Seconds) -> Said:
         try:
-            async with asyncio.timeout(limit_s):
-                return await live.deployment.driver.call(
-                    live.seat.instance, request, timeout_s=limit_s
-                )
-        except TimeoutError:
-            return Said(outcome=Outcome.TIMED_OUT, reason=f"no full reply within {limit_s:g} s")
+            return await live.deployment.driver.call(live.seat.instance, request, timeout_s=limit_s)
         except Unavailable as error:
             return Said(outcome=Outcome.LOST, reason=str(error))
 
@@ -318,3 +316,12 @@ class Services:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("a service broke", exc_info=error, extra={"action": "service_broke"})
+
+
+async def _until_told(live: _Live) -> None:
+    """Another attempt before the kernel knows of an instance's end would go to the same instance."""
+    try:
+        async with asyncio.timeout(TOLD_S):
+            await live.told.wait()
+    except TimeoutError:
+        pass

@@ -33,7 +33,7 @@ class Case:
         driver: made for `devices`, of which there are two, each with room for one instance.
         mib: what an instance may hold on each of its devices.
         request: something it answers with `answer`.
-        slow: something that takes it a minute or more; None if there is no such thing.
+        slow: something that takes it a second or more; None if there is no such thing.
         wrong: something it cannot answer.
         keeps_copy: whether what leaves its devices can come back from a copy.
         holds_mib: what it holds on a device at least; 0 if that cannot be seen.

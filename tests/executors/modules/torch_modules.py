@@ -2,6 +2,7 @@
 
 import os
 import sys
+import threading
 import time
 
 import torch
@@ -51,6 +52,39 @@ class Encoder(torch.nn.Module):
     def scores(self, texts):
         rows = self.tokenize(texts)
         return [self.score(self.embedding(torch.tensor(row)).mean(0))[0] for row in rows]
+
+
+class Slow(Tiny):
+    """It takes its time for everything, and remembers how much of it went on at once."""
+
+    def __init__(self) -> None:
+        super().__init__(50, 16)
+        self.pause_s = 0.0
+        self.lock = threading.Lock()
+        self.now = self.most = 0
+
+    def __deepcopy__(self, memo):
+        return self  # all count together
+
+    def parameters(self, recurse=True):
+        time.sleep(self.pause_s)
+        return super().parameters(recurse)
+
+    def works(self, seconds):
+        with self.lock:
+            self.now += 1
+            self.most = max(self.most, self.now)
+        time.sleep(seconds[0])
+        with self.lock:
+            self.now -= 1
+        return seconds
+
+    def at_once(self, inputs):
+        return [[self.now, self.most] for _ in inputs]
+
+    def slows(self, seconds):
+        self.pause_s = seconds[0]
+        return seconds
 
 
 class Odd(torch.nn.Module):
@@ -116,6 +150,10 @@ ODD = {
 
 def odd() -> Odd:
     return Odd()
+
+
+def slow() -> Slow:
+    return Slow()
 
 
 def tiny(vocabulary: int = 50, width: int = 16) -> Tiny:
