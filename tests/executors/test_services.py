@@ -123,3 +123,15 @@ def test_a_driver_keeps_the_contract(case, check):
     if "slow to release" in case and check in SLOW_TO_RELEASE:
         pytest.skip("its memory is free a little later")
     asyncio.run(contract.keep(check, CASES[case]()))
+
+
+def test_a_vllm_server_that_gave_up_its_weights_loads_them_before_its_cache_is_made() -> None:
+    async def check(case: Case) -> None:
+        await case.driver.restore(case.seat("i1"))
+        await case.driver.evict("i1")
+        await case.driver.restore(case.seat("i2"))
+        steps = ["/wake_up?tags=weights", "/collective_rpc", "/wake_up?tags=kv_cache"]
+
+        assert ["/sleep?level=2", *steps] == (await case.ask("i2", {"path": "/asked"})).value
+
+    asyncio.run(contract.keep(check, openai(level=2)))
