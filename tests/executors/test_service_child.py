@@ -133,13 +133,29 @@ def test_a_process_that_was_forked_meanwhile_keeps_nothing_alive() -> None:
     assert before == sleepers()
 
 
+def test_its_folder_is_gone_when_it_has_ended(tmp_path) -> None:
+    folder = tmp_path / "folder"
+
+    async def main() -> None:
+        for program in (["true"], ["sleep", ONE], ["no-such-program"]):
+            folder.mkdir()
+            (folder / "socket").touch()
+            child = await Child.start(program, variables={}, folder=str(folder))
+            await child.stop()
+            assert [] == list(tmp_path.iterdir())
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("with_fork", [False, True])
-def test_nothing_outlives_a_process_that_is_killed(with_fork: bool) -> None:
+def test_nothing_outlives_a_process_that_is_killed(with_fork: bool, tmp_path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
     program = (
         "import asyncio, os, time\n"
         "from arl_tangram.executors.services.child import Child\n"
         "async def main():\n"
-        f"    await Child.start({TREE!r}, variables={{}})\n"
+        f"    await Child.start({TREE!r}, variables={{}}, folder={str(folder)!r})\n"
         "    await asyncio.sleep(0.3)\n"
         f"    fork = {with_fork} and os.fork()\n"
         "    if fork == 0 and fork is not False:\n"
@@ -158,9 +174,10 @@ def test_nothing_outlives_a_process_that_is_killed(with_fork: bool) -> None:
     parent.wait()
     parent.stdout.close()
     end = time.monotonic() + 10
-    while before != sleepers() and time.monotonic() < end:
+    while (before != sleepers() or folder.exists()) and time.monotonic() < end:
         time.sleep(0.02)
     assert before == sleepers()
+    assert not folder.exists()
 
 
 def test_a_stand_in_counts_the_memory_that_is_held_in_its_folder() -> None:

@@ -47,6 +47,7 @@ class Child:
         stdin: bytes | None = None,
         keep_bytes: int = 0,
         grace_s: Seconds = GRACE_S,
+        folder: str = "",
     ) -> Self:
         """Start a program. Raises `Unavailable` if no process can be made at all.
 
@@ -57,12 +58,13 @@ class Child:
             keep_bytes: how much of its standard output is kept; what prints more than it may is
                 killed. 0 keeps none, and lets it print.
             grace_s: how long it may take to end when it is asked to.
+            folder: is removed with its files when it has ended, whoever ended it.
         """
         here, there = os.pipe()
         try:
             process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-I", "-S", str(_GUARD)),
-                *(str(here), str(os.getpid()), str(grace_s), *program),
+                *(str(here), str(os.getpid()), str(grace_s), folder, *program),
                 stdin=asyncio.subprocess.DEVNULL if stdin is None else asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,

@@ -11,7 +11,6 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 from ...core.model import Outcome, Seconds
@@ -65,7 +64,6 @@ class _Worker:
     """
 
     name: str
-    folder: Path
     child: Child
     http: HttpClient
     instances: set[str] = field(default_factory=set)
@@ -170,11 +168,12 @@ class TorchDriver:
         if self._worker is not None:
             await self._stop(self._worker)
         name = f"{self._name}-{next(self._numbers)}"
-        folder = Path(tempfile.mkdtemp(prefix="arl-tangram-torch-"))
+        folder = tempfile.mkdtemp(prefix="arl-tangram-torch-")  # nobody else can look into it
+        socket = f"{folder}/s"
         every = range(self._devices.count)
         path = os.pathsep.join([*settings.path, *filter(None, sys.path)])
         what = {
-            "socket": str(folder / "s"),
+            "socket": socket,
             "module": settings.module,
             "arguments": settings.arguments,
         }
@@ -186,12 +185,13 @@ class TorchDriver:
                     **self._devices.variables(every, name),
                     **settings.variables,
                 },
+                folder=folder,
             )
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-        http = HttpClient(socket=str(folder / "s"), secure=False)
-        worker = self._worker = _Worker(name=name, folder=folder, child=child, http=http)
+        http = HttpClient(socket=socket, secure=False)
+        worker = self._worker = _Worker(name=name, child=child, http=http)
         try:
             await _until_ready(worker)
         except BaseException:  # half a worker is of no use to whoever comes next
@@ -205,7 +205,6 @@ class TorchDriver:
         await worker.child.kill()
         await worker.http.close()
         self._devices.left(worker.name)
-        shutil.rmtree(worker.folder, ignore_errors=True)
         if unfinished := set(worker.at_work):
             await asyncio.wait(unfinished, timeout=_LIFE_S)  # it breaks off with the worker
 
