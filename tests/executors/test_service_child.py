@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -131,6 +132,43 @@ def test_a_process_that_was_forked_meanwhile_keeps_nothing_alive() -> None:
     before = sleepers()
     asyncio.run(main())
     assert before == sleepers()
+
+
+@pytest.mark.parametrize("how", ["by itself", "killed"])
+def test_its_end_is_known_though_somebody_else_holds_its_pipes(how, tmp_path) -> None:
+    """As whoever it asks to run something for it may, or a process that was forked meanwhile."""
+    program = (
+        "import socket, sys, time\n"
+        f"with socket.socket(socket.AF_UNIX) as held:\n"
+        f"    held.connect({str(tmp_path / 's')!r})\n"
+        "    socket.send_fds(held, [b'x'], [0, 1, 2])\n"
+        "print('last words', flush=True)\n"
+        f"time.sleep({0 if how == 'by itself' else 60})\n"
+    )
+
+    async def main() -> None:
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(str(tmp_path / "s"))
+            listening.listen()
+            child = await Child.start(
+                [sys.executable, "-c", program], variables={}, stdin=b"x" * 1_000_000, keep_bytes=99
+            )
+            with (await asyncio.to_thread(listening.accept))[0] as accepted:
+                _, held, _, _ = await asyncio.to_thread(socket.recv_fds, accepted, 1, 3)
+        try:
+            while not child.out:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            async with asyncio.timeout(30):
+                if how == "killed":
+                    await child.kill()
+                assert (0 if how == "by itself" else 137) == await child.ended()
+            assert b"last words\n" == child.out
+        finally:
+            for fd in held:
+                os.close(fd)
+        assert {asyncio.current_task()} == asyncio.all_tasks()
+
+    asyncio.run(main())
 
 
 def test_its_folder_is_gone_when_it_has_ended(tmp_path) -> None:
