@@ -142,10 +142,8 @@ class Services:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        ends = [d.driver.close() for d in self._deployments.values()]
-        for result in await asyncio.gather(*ends, return_exceptions=True):
-            if isinstance(result, Exception):
-                log.error("a service did not end", exc_info=result, extra={"action": "close"})
+        every = self._deployments.items()
+        await asyncio.gather(*(self._by_force(d.driver.close(), name) for name, d in every))
         self._devices.close()
 
     # -- up ---------------------------------------------------------------------------
@@ -246,6 +244,8 @@ class Services:
             # Whoever came next would fail for it, so nobody does.
             log.error("%s is gone, and %s", seat.instance, held, extra={"action": "memory_held"})
             pause_s = min(pause_s * 2, 120.0)
+            # Its end may have been given up before it was through, and may be known only now.
+            await self._by_force(live.deployment.driver.end(seat.instance), seat.instance)
         self._live.pop(InstanceId(seat.instance), None)
         self._tell(
             InstanceFailed(at=self._now(), instance=InstanceId(seat.instance), reason=reason)
