@@ -395,3 +395,24 @@ def test_modules_take_turns_on_devices_and_answer_the_same_every_time() -> None:
             assert "IndexError" in wrong.reason
 
     asyncio.run(main())
+
+
+@pytest.mark.slow
+def test_closing_does_not_wait_for_a_call_that_goes_on(monkeypatch) -> None:
+    made = functools.partial(TorchSettings, overtime_s=3600)
+    monkeypatch.setattr(service_options, "TorchSettings", made)
+
+    async def main() -> None:
+        tangram = await at.Tangram.local(gpus=1, gpu_memory="8MiB").open()
+        tangram.service(
+            "slow", driver="torch", module="torch_modules:slow", path=MODULES, memory="8MiB"
+        )
+        (await tangram.call("slow", {"method": "at_once", "inputs": [0]})).check()
+        call = asyncio.ensure_future(tangram.call("slow", {"method": "works", "inputs": [3000]}))
+        await asyncio.sleep(0.2)
+        await asyncio.wait([asyncio.ensure_future(tangram.close())], timeout=30)
+        assert call.done()
+        assert Outcome.CANCELLED is (await call).outcome
+        assert {asyncio.current_task()} == asyncio.all_tasks()
+
+    asyncio.run(main())

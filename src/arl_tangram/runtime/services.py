@@ -77,6 +77,7 @@ class Services:
         self._live: dict[InstanceId, _Live] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing = False
+        self._ending: asyncio.Task[None] | None = None
 
     def add(self, deployment: Deployment) -> None:
         """A service that the kernel will be told of."""
@@ -136,15 +137,25 @@ class Services:
             await asyncio.wait({live.gone}, timeout=LAST_WORDS_S)
         return well
 
+    def hurry(self) -> None:
+        """Nobody calls any more: end what a cancelled call would wait for otherwise."""
+        self._closing = True
+        self._ending = asyncio.get_running_loop().create_task(self._close_drivers())
+
     async def close(self) -> None:
         """End every instance and every copy."""
         self._closing = True
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._ending is not None:
+            await self._ending
+        await self._close_drivers()  # also of what came up in the meantime
+        self._devices.close()
+
+    async def _close_drivers(self) -> None:
         every = self._deployments.items()
         await asyncio.gather(*(self._by_force(d.driver.close(), name) for name, d in every))
-        self._devices.close()
 
     # -- up ---------------------------------------------------------------------------
 
