@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -133,13 +134,66 @@ def test_a_process_that_was_forked_meanwhile_keeps_nothing_alive() -> None:
     assert before == sleepers()
 
 
+@pytest.mark.parametrize("how", ["by itself", "killed"])
+def test_its_end_is_known_though_somebody_else_holds_its_pipes(how, tmp_path) -> None:
+    """As whoever it asks to run something for it may, or a process that was forked meanwhile."""
+    program = (
+        "import socket, sys, time\n"
+        f"with socket.socket(socket.AF_UNIX) as held:\n"
+        f"    held.connect({str(tmp_path / 's')!r})\n"
+        "    socket.send_fds(held, [b'x'], [0, 1, 2])\n"
+        "print('last words', flush=True)\n"
+        f"time.sleep({0 if how == 'by itself' else 60})\n"
+    )
+
+    async def main() -> None:
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(str(tmp_path / "s"))
+            listening.listen()
+            child = await Child.start(
+                [sys.executable, "-c", program], variables={}, stdin=b"x" * 1_000_000, keep_bytes=99
+            )
+            with (await asyncio.to_thread(listening.accept))[0] as accepted:
+                _, held, _, _ = await asyncio.to_thread(socket.recv_fds, accepted, 1, 3)
+        try:
+            while not child.out:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            async with asyncio.timeout(30):
+                if how == "killed":
+                    await child.kill()
+                assert (0 if how == "by itself" else 137) == await child.ended()
+            assert b"last words\n" == child.out
+        finally:
+            for fd in held:
+                os.close(fd)
+        assert {asyncio.current_task()} == asyncio.all_tasks()
+
+    asyncio.run(main())
+
+
+def test_its_folder_is_gone_when_it_has_ended(tmp_path) -> None:
+    folder = tmp_path / "folder"
+
+    async def main() -> None:
+        for program in (["true"], ["sleep", ONE], ["no-such-program"]):
+            folder.mkdir()
+            (folder / "socket").touch()
+            child = await Child.start(program, variables={}, folder=str(folder))
+            await child.stop()
+            assert [] == list(tmp_path.iterdir())
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("with_fork", [False, True])
-def test_nothing_outlives_a_process_that_is_killed(with_fork: bool) -> None:
+def test_nothing_outlives_a_process_that_is_killed(with_fork: bool, tmp_path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
     program = (
         "import asyncio, os, time\n"
         "from arl_tangram.executors.services.child import Child\n"
         "async def main():\n"
-        f"    await Child.start({TREE!r}, variables={{}})\n"
+        f"    await Child.start({TREE!r}, variables={{}}, folder={str(folder)!r})\n"
         "    await asyncio.sleep(0.3)\n"
         f"    fork = {with_fork} and os.fork()\n"
         "    if fork == 0 and fork is not False:\n"
@@ -158,9 +212,10 @@ def test_nothing_outlives_a_process_that_is_killed(with_fork: bool) -> None:
     parent.wait()
     parent.stdout.close()
     end = time.monotonic() + 10
-    while before != sleepers() and time.monotonic() < end:
+    while (before != sleepers() or folder.exists()) and time.monotonic() < end:
         time.sleep(0.02)
     assert before == sleepers()
+    assert not folder.exists()
 
 
 def test_a_stand_in_counts_the_memory_that_is_held_in_its_folder() -> None:

@@ -93,7 +93,7 @@ def torch() -> Case:
         devices=devices,
         request={"method": "logprobs", "inputs": [[1, 2, 3], [4, 5]]},
         answer=lambda value: [2, 1] == [len(row) for row in value["outputs"]],
-        slow={"method": "wait", "inputs": [60]},
+        slow={"method": "wait", "inputs": [1]},  # nothing ends it before its time
         wrong={"method": "nothing", "inputs": [[1]]},
         mib=8,
         holds_mib=1,
@@ -123,3 +123,15 @@ def test_a_driver_keeps_the_contract(case, check):
     if "slow to release" in case and check in SLOW_TO_RELEASE:
         pytest.skip("its memory is free a little later")
     asyncio.run(contract.keep(check, CASES[case]()))
+
+
+def test_a_vllm_server_that_gave_up_its_weights_loads_them_before_its_cache_is_made() -> None:
+    async def check(case: Case) -> None:
+        await case.driver.restore(case.seat("i1"))
+        await case.driver.evict("i1")
+        await case.driver.restore(case.seat("i2"))
+        steps = ["/wake_up?tags=weights", "/collective_rpc", "/wake_up?tags=kv_cache"]
+
+        assert ["/sleep?level=2", *steps] == (await case.ask("i2", {"path": "/asked"})).value
+
+    asyncio.run(contract.keep(check, openai(level=2)))

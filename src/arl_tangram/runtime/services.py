@@ -77,6 +77,7 @@ class Services:
         self._live: dict[InstanceId, _Live] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing = False
+        self._ending: asyncio.Task[None] | None = None
 
     def add(self, deployment: Deployment) -> None:
         """A service that the kernel will be told of."""
@@ -101,24 +102,27 @@ class Services:
         asking = asyncio.ensure_future(self._ask(live, request, limit_s))
         try:
             either: set[asyncio.Future[Any]] = {asking, live.gone}
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-            said = asking.result() if asking.done() and not live.gone.done() else None
+            await asyncio.wait(either, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+            said: Said | None = None
+            if asking.done() and not live.gone.done():
+                said = asking.result()
+            elif not live.gone.done():
+                late = f"no full reply within {limit_s:g} s"
+                said = Said(outcome=Outcome.TIMED_OUT, reason=late)
+            # Now, for a call that is given up may take its instance along, which was well until then.
+            well = said is not None and (said.outcome not in _IN_DOUBT or await self._is_well(live))
         finally:
             asking.cancel()
-            await asyncio.wait({asking})
-        if said is not None and said.outcome not in _IN_DOUBT:
-            return Reply(said.outcome, said.value, said.reason)
-        if said is not None and await self._is_well(live):
+            await asyncio.wait({asking})  # until then it takes up its place
+        if said is not None and well:
+            if said.outcome in _IN_DOUBT and live.gone.done():
+                await _until_told(live)
             return Reply(said.outcome, said.value, said.reason)
         if not live.gone.done():
             what = "its time limit passed" if said is None else said.reason
             _ = self._begin(self._put_down(live, f"{what}, and it shows no sign of life"))
         reason = await live.gone
-        try:  # another attempt before the kernel knows would go to the same instance
-            async with asyncio.timeout(TOLD_S):
-                await live.told.wait()
-        except TimeoutError:
-            pass
+        await _until_told(live)
         return Reply(Outcome.LOST, None, f"an instance of {service} failed: {reason}")
 
     async def _is_well(self, live: _Live) -> bool:
@@ -133,17 +137,25 @@ class Services:
             await asyncio.wait({live.gone}, timeout=LAST_WORDS_S)
         return well
 
+    def hurry(self) -> None:
+        """Nobody calls any more: end what a cancelled call would wait for otherwise."""
+        self._closing = True
+        self._ending = asyncio.get_running_loop().create_task(self._close_drivers())
+
     async def close(self) -> None:
         """End every instance and every copy."""
         self._closing = True
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        ends = [d.driver.close() for d in self._deployments.values()]
-        for result in await asyncio.gather(*ends, return_exceptions=True):
-            if isinstance(result, Exception):
-                log.error("a service did not end", exc_info=result, extra={"action": "close"})
+        if self._ending is not None:
+            await self._ending
+        await self._close_drivers()  # also of what came up in the meantime
         self._devices.close()
+
+    async def _close_drivers(self) -> None:
+        every = self._deployments.items()
+        await asyncio.gather(*(self._by_force(d.driver.close(), name) for name, d in every))
 
     # -- up ---------------------------------------------------------------------------
 
@@ -243,6 +255,8 @@ class Services:
             # Whoever came next would fail for it, so nobody does.
             log.error("%s is gone, and %s", seat.instance, held, extra={"action": "memory_held"})
             pause_s = min(pause_s * 2, 120.0)
+            # Its end may have been given up before it was through, and may be known only now.
+            await self._by_force(live.deployment.driver.end(seat.instance), seat.instance)
         self._live.pop(InstanceId(seat.instance), None)
         self._tell(
             InstanceFailed(at=self._now(), instance=InstanceId(seat.instance), reason=reason)
@@ -295,12 +309,7 @@ class Services:
 
     async def _ask(self, live: _Live, request: Any, limit_s: Seconds) -> Said:
         try:
-            async with asyncio.timeout(limit_s):
-                return await live.deployment.driver.call(
-                    live.seat.instance, request, timeout_s=limit_s
-                )
-        except TimeoutError:
-            return Said(outcome=Outcome.TIMED_OUT, reason=f"no full reply within {limit_s:g} s")
+            return await live.deployment.driver.call(live.seat.instance, request, timeout_s=limit_s)
         except Unavailable as error:
             return Said(outcome=Outcome.LOST, reason=str(error))
 
@@ -318,3 +327,12 @@ class Services:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("a service broke", exc_info=error, extra={"action": "service_broke"})
+
+
+async def _until_told(live: _Live) -> None:
+    """Another attempt before the kernel knows of an instance's end would go to the same instance."""
+    try:
+        async with asyncio.timeout(TOLD_S):
+            await live.told.wait()
+    except TimeoutError:
+        pass

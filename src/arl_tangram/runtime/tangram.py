@@ -388,7 +388,11 @@ class Tangram(Outside):
     async def _close(self) -> None:
         try:
             if self._intake is not None:
-                await self._intake.driver.end_all()
+                ending = asyncio.ensure_future(self._intake.driver.end_all())
+                await asyncio.sleep(0)  # every call is cancelled by now
+                if self._services is not None:
+                    self._services.hurry()
+                await ending
                 self._intake.driver.close()
         finally:
             await self._close_outside()

@@ -3,7 +3,8 @@
     python -m arl_tangram.testing.model_server --port 8000 --protocol vllm --mib 8
 
 It holds its "weights" and "cache" as files in the device folders it is given, answers completions
-(the prompt reversed), chats and embeddings, and sleeps and wakes. `--fault` makes it break one promise.
+(the prompt reversed), chats and embeddings, sleeps and wakes, and says at ``/asked`` what it was asked
+for that. `--fault` makes it break one promise.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ class Model:
         self.awake: set[str] = set()
         self.loaded = False
         self.stuck = False
+        self.asked: list[str] = []  # of its protocol of sleeping, in order
 
     def hold(self, part: str) -> None:
         for folder in self.folders:
@@ -168,7 +170,11 @@ class Exchange(BaseHTTPRequestHandler):
                 return
             self._say(*model.answer(url.path, body))
             return
+        if url.path == "/asked":
+            self._say(200, model.asked)
+            return
         with model.lock:
+            model.asked.append(self.path)
             match model.protocol, url.path:
                 case "vllm", "/sleep":
                     self._say(*model.sleep(int(query.get("level", ["1"])[0])))

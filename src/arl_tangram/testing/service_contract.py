@@ -33,7 +33,7 @@ class Case:
         driver: made for `devices`, of which there are two, each with room for one instance.
         mib: what an instance may hold on each of its devices.
         request: something it answers with `answer`.
-        slow: something that takes it a minute or more; None if there is no such thing.
+        slow: something that takes it a second or more; None if there is no such thing.
         wrong: something it cannot answer.
         keeps_copy: whether what leaves its devices can come back from a copy.
         holds_mib: what it holds on a device at least; 0 if that cannot be seen.
@@ -212,6 +212,17 @@ async def a_wrong_request_is_a_failure_with_a_reason_and_harms_nothing(case: Cas
     await case.is_answered("i1")
 
 
+async def a_request_that_is_no_json_is_a_failure(case: Case) -> None:
+    await case.driver.restore(case.seat("i1"))
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    for piece in (object(), deep):
+        said = await case.ask("i1", {"prompt": piece, "method": "logprobs", "inputs": piece})
+        assert Outcome.FAILED is said.outcome
+        assert "the request is no JSON" in said.reason
+
+
 async def nobody_answers_for_an_instance_that_never_was(case: Case) -> None:
     await case.is_gone("i9")
     await case.driver.end("i9")
@@ -231,5 +242,6 @@ CHECKS: tuple[Check, ...] = (
     a_call_ends_at_its_time_limit_and_harms_nothing,
     a_call_can_be_cancelled,
     a_wrong_request_is_a_failure_with_a_reason_and_harms_nothing,
+    a_request_that_is_no_json_is_a_failure,
     nobody_answers_for_an_instance_that_never_was,
 )

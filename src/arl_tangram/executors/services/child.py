@@ -6,17 +6,37 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Self, cast
 
 from ...core.model import Seconds
 from ...errors import Unavailable
 
 _GUARD = Path(__file__).with_name("guard.py")
 _TAIL_BYTES = 4096
+_DRAIN_S = 1.0
 GRACE_S = 5.0
 """How long a program may take to end when it is asked to."""
+
+
+class _Pipes(asyncio.SubprocessProtocol):
+    """What a process and its pipes tell: pipes may be open longer, for others may hold them."""
+
+    def __init__(self, took: Callable[[int, bytes], None]) -> None:
+        self._took = took
+        loop = asyncio.get_running_loop()
+        self.exited: asyncio.Future[None] = loop.create_future()
+        self.closed: asyncio.Future[None] = loop.create_future()
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        self._took(fd, data)
+
+    def process_exited(self) -> None:
+        self.exited.set_result(None)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.closed.set_result(None)
 
 
 class Child:
@@ -27,16 +47,14 @@ class Child:
         cut: whether it printed more than that.
     """
 
-    def __init__(
-        self, process: asyncio.subprocess.Process, lifeline: int, *, keep_bytes: int
-    ) -> None:
-        self._process = process
+    _end: asyncio.Task[int]
+
+    def __init__(self, lifeline: int, *, keep_bytes: int) -> None:
         self._lifeline = lifeline
         self._keep = keep_bytes
         self._tail = bytearray()
         self.out = bytearray()
         self.cut = False
-        self._end = asyncio.get_running_loop().create_task(self._run())
 
     @classmethod
     async def start(
@@ -47,6 +65,7 @@ class Child:
         stdin: bytes | None = None,
         keep_bytes: int = 0,
         grace_s: Seconds = GRACE_S,
+        folder: str = "",
     ) -> Self:
         """Start a program. Raises `Unavailable` if no process can be made at all.
 
@@ -57,12 +76,16 @@ class Child:
             keep_bytes: how much of its standard output is kept; what prints more than it may is
                 killed. 0 keeps none, and lets it print.
             grace_s: how long it may take to end when it is asked to.
+            folder: is removed with its files when it has ended, whoever ended it.
         """
         here, there = os.pipe()
+        child = cls(there, keep_bytes=keep_bytes)
+        loop = asyncio.get_running_loop()
         try:
-            process = await asyncio.create_subprocess_exec(
+            transport, pipes = await loop.subprocess_exec(
+                lambda: _Pipes(child._took),
                 *(sys.executable, "-I", "-S", str(_GUARD)),
-                *(str(here), str(os.getpid()), str(grace_s), *program),
+                *(str(here), str(os.getpid()), str(grace_s), folder, *program),
                 stdin=asyncio.subprocess.DEVNULL if stdin is None else asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
@@ -78,17 +101,11 @@ class Child:
             raise
         finally:
             os.close(here)
-        child = cls(process, there, keep_bytes=keep_bytes)
-        if stdin is not None and process.stdin is not None:
-            try:
-                process.stdin.write(stdin)
-                await process.stdin.drain()
-            except ConnectionError:  # it does not read what it is given
-                pass
-            except BaseException:
-                await child.kill()
-                raise
-            process.stdin.close()
+        child._end = loop.create_task(child._run(transport, pipes))
+        if stdin is not None:
+            given = cast("asyncio.WriteTransport", transport.get_pipe_transport(0))
+            given.write(stdin)
+            given.close()  # when it is all there; or sooner, if it is not read
         return child
 
     @property
@@ -128,25 +145,26 @@ class Child:
             with contextlib.suppress(OSError):
                 os.write(self._lifeline, word)
 
-    async def _run(self) -> int:
-        process = self._process
-        assert process.stdout is not None
-        assert process.stderr is not None
-        await asyncio.gather(
-            self._read(process.stdout, keep=True), self._read(process.stderr, keep=False)
-        )
-        status = await process.wait()
+    async def _run(self, transport: asyncio.SubprocessTransport, pipes: _Pipes) -> int:
+        await pipes.exited
+        # What it printed is there by now, and whoever else holds its pipes may do so for ever.
+        await asyncio.wait({pipes.closed}, timeout=_DRAIN_S)
+        given = cast("asyncio.WriteTransport | None", transport.get_pipe_transport(0))
+        if given is not None and given.get_write_buffer_size():
+            given.abort()  # it would go on trying
+        transport.close()
         os.close(self._lifeline)
         self._lifeline = -1
+        status = transport.get_returncode()
+        assert status is not None
         return status
 
-    async def _read(self, stream: asyncio.StreamReader, *, keep: bool) -> None:
-        while chunk := await stream.read(65536):
-            if keep and self._keep:
-                room = self._keep - len(self.out)
-                self.out += chunk[:room]
-                if len(chunk) > room and not self.cut:
-                    self.cut = True
-                    self._say(b"k")
-            self._tail += chunk
-            del self._tail[:-_TAIL_BYTES]
+    def _took(self, fd: int, data: bytes) -> None:
+        if fd == 1 and self._keep:
+            room = self._keep - len(self.out)
+            self.out += data[:room]
+            if len(data) > room and not self.cut:
+                self.cut = True
+                self._say(b"k")
+        self._tail += data
+        del self._tail[:-_TAIL_BYTES]

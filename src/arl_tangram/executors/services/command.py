@@ -141,7 +141,7 @@ class CommandDriver:
             raise Unavailable(f"instance {instance} is not on its devices")
         try:
             sent = json.dumps(request).encode()
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             return Said(outcome=Outcome.FAILED, reason=f"the request is no JSON: {error}")
         try:
             async with asyncio.timeout(timeout_s):

@@ -1,10 +1,11 @@
 """Runs one program and leaves nothing of it behind, whoever ends first: it, we, or whoever started us.
 
-    python -I -S guard.py LIFELINE OWNER GRACE_S PROGRAM [ARGUMENT…]
+    python -I -S guard.py LIFELINE OWNER GRACE_S FOLDER PROGRAM [ARGUMENT…]
 
 LIFELINE is the number of an open pipe: after the byte "g" on it, when its other end is closed, or when
 the process OWNER has ended, the program is asked to end and killed GRACE_S seconds later; a byte "k"
-kills at once. The exit status is the program's. A pipe alone would not do, since a process that the
+kills at once. When all is ended, the files in FOLDER are removed and it as well, unless its name is
+empty. The exit status is the program's. A pipe alone would not do, since a process that the
 owner forks holds its end open too.
 """
 
@@ -22,7 +23,7 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
 
-def main(lifeline: int, owner: int, grace_s: float, program: list[str]) -> int:
+def main(lifeline: int, owner: int, grace_s: float, folder: str, program: list[str]) -> int:
     """Run the program to its end and return its exit status."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # what it leaves behind becomes our child
@@ -37,7 +38,10 @@ def main(lifeline: int, owner: int, grace_s: float, program: list[str]) -> int:
     for stream in (0, 1, 2):
         os.dup2(nothing, stream)
     _wait(os.pidfd_open(pid), lifeline, owner, lambda: _signal_group(pid, signal.SIGTERM), grace_s)
-    return _end_all(pid)
+    status = _end_all(pid)
+    if folder:
+        _remove(folder)
+    return status
 
 
 def _wait(end: int, lifeline: int, owner: int, ask: Callable[[], None], grace_s: float) -> None:
@@ -111,6 +115,15 @@ def _end_all(pid: int) -> int:
         time.sleep(0.002)
 
 
+def _remove(folder: str) -> None:
+    try:
+        for name in os.listdir(folder):  # noqa: PTH208
+            os.unlink(os.path.join(folder, name))  # noqa: PTH108, PTH118
+        os.rmdir(folder)  # noqa: PTH106
+    except OSError:
+        pass  # nobody is there to be told
+
+
 def _children() -> list[int]:
     try:
         with open(f"/proc/self/task/{os.getpid()}/children") as file:  # noqa: PTH123
@@ -120,4 +133,6 @@ def _children() -> list[int]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), sys.argv[4:]))
+    sys.exit(
+        main(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), sys.argv[4], sys.argv[5:])
+    )

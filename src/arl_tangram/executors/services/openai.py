@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shlex
 import socket
 from collections.abc import Coroutine, Mapping, Sequence
@@ -148,10 +149,15 @@ class OpenAIDriver:
             return Said(outcome=Outcome.FAILED, reason=reason)
         if server.model is not None:
             body.setdefault("model", server.model)
+        try:
+            content = json.dumps(body, allow_nan=False).encode()
+        except (TypeError, ValueError, RecursionError) as error:
+            return Said(outcome=Outcome.FAILED, reason=f"the request is no JSON: {error}")
         sent = Request(
             url=server.url + path,
             method="POST",
-            json=body,
+            headers={"content-type": "application/json"},
+            content=content,
             timeout_s=timeout_s,
             body_limit_bytes=self._settings.reply_limit_bytes,
         )

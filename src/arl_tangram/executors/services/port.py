@@ -70,7 +70,10 @@ class ServiceDriver(Protocol):
         """Whether it shows any sign of life, within a few seconds."""
 
     async def call(self, instance: str, request: Any, *, timeout_s: Seconds) -> Said:
-        """Ask it. A bad answer is a value."""
+        """Ask it; a bad answer is a value.
+
+        When this has ended, cancelled or not, nothing that we run is at work for it any more.
+        """
 
     async def close(self) -> None:
         """End everything."""

@@ -11,12 +11,11 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 from ...core.model import Outcome, Seconds
 from ...errors import Unavailable
-from ..api import HttpClient, Request
+from ..api import Exchange, HttpClient, Request
 from .child import Child
 from .devices import Devices
 from .openai import said
@@ -24,6 +23,9 @@ from .port import Said, Seat
 
 _STEP_S = 300.0  # whoever asked sets a shorter limit
 _LIFE_S = 5.0
+_EVER_S = 1e7  # an exchange is as long as the work for it
+OVERTIME_S = 10.0
+"""How long a worker may go on with a call that nobody waits for any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +38,8 @@ class TorchSettings:
         path: folders to import from, besides those of this process.
         probe: a request that must succeed before an instance is ready.
         variables: environment variables of the worker.
+        overtime_s: how long it may go on with a call whose time is over, or that was cancelled; then
+            the worker is ended, since nothing else ends a thread.
     """
 
     module: str
@@ -44,17 +48,27 @@ class TorchSettings:
     probe: Any = None
     variables: Mapping[str, str] = field(default_factory=dict)
     reply_limit_bytes: int = 64 * 1024 * 1024
+    overtime_s: Seconds = OVERTIME_S
+
+
+_Asking = asyncio.Task[Exchange]
 
 
 @dataclass(slots=True, eq=False)
 class _Worker:
-    """The process that holds the host copy, and the instances it has on devices."""
+    """The process that holds the host copy, and the instances it has on devices.
+
+    Attributes:
+        at_work: what it is doing, whether or not anybody still waits for it, and for which instance.
+        ended_for: why we ended it; empty if it ended by itself.
+    """
 
     name: str
-    folder: Path
     child: Child
     http: HttpClient
     instances: set[str] = field(default_factory=set)
+    at_work: dict[_Asking, str] = field(default_factory=dict)
+    ended_for: str = ""
 
 
 class TorchDriver:
@@ -79,8 +93,8 @@ class TorchDriver:
             if worker is None or not worker.child.alive:
                 worker = await self._start()
         worker.instances.add(seat.instance)
-        where = {"instance": seat.instance, "devices": seat.devices, "mib": seat.device_mib}
-        answer = await self._ask(worker, "/restore", where)
+        where = {"devices": seat.devices, "mib": seat.device_mib}
+        answer = await self._tell(worker, "/restore", seat.instance, where)
         if answer.outcome is Outcome.SUCCEEDED and self._settings.probe is not None:
             answer = await self.call(seat.instance, self._settings.probe, timeout_s=_STEP_S)
         if answer.outcome is not Outcome.SUCCEEDED:
@@ -90,7 +104,7 @@ class TorchDriver:
 
     async def evict(self, instance: str) -> None:
         worker = self._of(instance)
-        answer = await self._ask(worker, "/evict", {"instance": instance})
+        answer = await self._tell(worker, "/evict", instance, {})
         if answer.outcome is not Outcome.SUCCEEDED:
             raise Unavailable(answer.reason)
         worker.instances.discard(instance)
@@ -105,12 +119,19 @@ class TorchDriver:
         if worker is None or instance not in worker.instances:
             return
         worker.instances.discard(instance)
-        answer = await self._ask(worker, "/evict", {"instance": instance}, limit_s=_LIFE_S)
-        if answer.outcome is not Outcome.SUCCEEDED:
-            await self._stop(worker)  # it takes the others with it, and they are told
+        unfinished = {asking for asking, whose in worker.at_work.items() if whose == instance}
+        if unfinished:  # what is being put on devices meanwhile would stay there
+            _, unfinished = await asyncio.wait(unfinished, timeout=_LIFE_S)
+        if not unfinished:
+            answer = await self._tell(worker, "/evict", instance, {}, limit_s=_LIFE_S)
+            if answer.outcome is Outcome.SUCCEEDED:
+                return
+        await self._stop(worker)  # it takes the others with it, and they are told
 
     async def died(self, instance: str) -> str:
-        return await self._of(instance).child.why()
+        worker = self._of(instance)
+        reason = await worker.child.why()
+        return worker.ended_for or reason
 
     async def answers(self, instance: str) -> bool:
         http = self._of(instance).http
@@ -118,9 +139,18 @@ class TorchDriver:
         return reply.outcome is Outcome.SUCCEEDED
 
     async def call(self, instance: str, request: Any, *, timeout_s: Seconds) -> Said:
+        """Ask it; this ends when the worker has, or is ended, so that no more are at work than asked."""
         worker = self._of(instance)
-        body = {"instance": instance, "request": request}
-        return await self._ask(worker, "/call", body, limit_s=timeout_s)
+        try:
+            content = json.dumps({"instance": instance, "request": request}).encode()
+        except (TypeError, ValueError, RecursionError) as error:
+            return Said(outcome=Outcome.FAILED, reason=f"the request is no JSON: {error}")
+        asking = self._begin(worker, "/call", instance, content)
+        try:
+            return await _within(asking, timeout_s)
+        finally:
+            if not asking.done():
+                await _to_its_end(asyncio.ensure_future(self._see_out(worker, asking)))
 
     async def close(self) -> None:
         if self._worker is not None:
@@ -138,11 +168,12 @@ class TorchDriver:
         if self._worker is not None:
             await self._stop(self._worker)
         name = f"{self._name}-{next(self._numbers)}"
-        folder = Path(tempfile.mkdtemp(prefix="arl-tangram-torch-"))
+        folder = tempfile.mkdtemp(prefix="arl-tangram-torch-")  # nobody else can look into it
+        socket = f"{folder}/s"
         every = range(self._devices.count)
         path = os.pathsep.join([*settings.path, *filter(None, sys.path)])
         what = {
-            "socket": str(folder / "s"),
+            "socket": socket,
             "module": settings.module,
             "arguments": settings.arguments,
         }
@@ -154,12 +185,13 @@ class TorchDriver:
                     **self._devices.variables(every, name),
                     **settings.variables,
                 },
+                folder=folder,
             )
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-        http = HttpClient(socket=str(folder / "s"), secure=False)
-        worker = self._worker = _Worker(name=name, folder=folder, child=child, http=http)
+        http = HttpClient(socket=socket, secure=False)
+        worker = self._worker = _Worker(name=name, child=child, http=http)
         try:
             await _until_ready(worker)
         except BaseException:  # half a worker is of no use to whoever comes next
@@ -173,23 +205,64 @@ class TorchDriver:
         await worker.child.kill()
         await worker.http.close()
         self._devices.left(worker.name)
-        shutil.rmtree(worker.folder, ignore_errors=True)
+        if unfinished := set(worker.at_work):
+            await asyncio.wait(unfinished, timeout=_LIFE_S)  # it breaks off with the worker
 
-    async def _ask(
-        self, worker: _Worker, path: str, body: Any, *, limit_s: Seconds = _STEP_S
+    async def _tell(
+        self,
+        worker: _Worker,
+        path: str,
+        instance: str,
+        more: Mapping[str, Any],
+        *,
+        limit_s: Seconds = _STEP_S,
     ) -> Said:
-        try:
-            content = json.dumps(body).encode()
-        except (TypeError, ValueError) as error:
-            return Said(outcome=Outcome.FAILED, reason=f"the request is no JSON: {error}")
+        """Have an instance brought up or taken down; `end` waits for what is given up here."""
+        content = json.dumps({"instance": instance, **more}).encode()
+        return await _within(self._begin(worker, path, instance, content), limit_s)
+
+    def _begin(self, worker: _Worker, path: str, instance: str, content: bytes) -> _Asking:
+        """Let the worker do something; the exchange is over when that is."""
         request = Request(
             url=f"http://worker{path}",
             method="POST",
             content=content,
-            timeout_s=limit_s,
+            timeout_s=_EVER_S,
             body_limit_bytes=self._settings.reply_limit_bytes,
         )
-        return said(await worker.http.send(request))
+        asking = asyncio.get_running_loop().create_task(worker.http.send(request))
+        worker.at_work[asking] = instance
+        asking.add_done_callback(worker.at_work.pop)
+        return asking
+
+    async def _see_out(self, worker: _Worker, asking: _Asking) -> None:
+        """Wait until a call that nobody waits for is over, and end the worker if it is not in time."""
+        overtime_s = self._settings.overtime_s
+        await asyncio.wait({asking}, timeout=overtime_s)
+        if not asking.done():
+            worker.ended_for = f"it was ended: a call went on {overtime_s:g} s after its time"
+            await self._stop(worker)
+
+
+async def _within(asking: _Asking, limit_s: Seconds) -> Said:
+    """How an exchange ended, which goes on if this does not wait for it any more."""
+    await asyncio.wait({asking}, timeout=limit_s)
+    if not asking.done():
+        return Said(outcome=Outcome.TIMED_OUT, reason=f"no full reply within {limit_s:g} s")
+    return said(asking.result())
+
+
+async def _to_its_end(ending: asyncio.Future[None]) -> None:
+    """Wait for it however often this task is cancelled meanwhile; that is raised afterwards."""
+    cancelled: asyncio.CancelledError | None = None
+    while not ending.done():
+        try:
+            await asyncio.wait({ending})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+    ending.result()
 
 
 async def _until_ready(worker: _Worker) -> None:

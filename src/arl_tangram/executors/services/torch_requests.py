@@ -7,6 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from .torch_answers import named, real, rows_of
+
+_MOST = 2**63
+
 
 class Rejected(ValueError):
     """The request is wrong."""
@@ -17,7 +21,7 @@ def answer(torch: Any, copies: Sequence[Any], request: Any) -> Any:
     if not isinstance(request, Mapping) or not isinstance(request.get("inputs"), list):
         raise Rejected('a request is {"method": "logprobs", "inputs": [[1, 2, 3], …]}')
     name, inputs = request.get("method", ""), request["inputs"]
-    work = _work(torch, copies[0], name)
+    work = _work(torch, copies[0], name, inputs)
     if not inputs:
         return {"outputs": []}
     step = -(-len(inputs) // len(copies))
@@ -25,7 +29,7 @@ def answer(torch: Any, copies: Sequence[Any], request: Any) -> Any:
 
     def run(module: Any, share: list[Any]) -> list[Any]:
         with torch.inference_mode():
-            return work(module, share)
+            return rows_of(torch, work(module, share), name, inputs=len(share))
 
     if len(shares) == 1:
         return {"outputs": run(copies[0], shares[0])}
@@ -34,27 +38,41 @@ def answer(torch: Any, copies: Sequence[Any], request: Any) -> Any:
         return {"outputs": [row for part in parts for row in part]}
 
 
-def _work(torch: Any, module: Any, name: str) -> Callable[[Any, list[Any]], list[Any]]:
+def _work(torch: Any, module: Any, name: Any, inputs: list[Any]) -> Callable[[Any, list[Any]], Any]:
+    """How to answer a method on a device. Raises `Rejected` if the module has no such method."""
     known: Mapping[str, Callable[[Any, Any, list[Any]], list[Any]]] = {
         "logprobs": _logprobs,
         "scores": _scores,
         "embeddings": _embeddings,
     }
-    if name and not name.startswith("_") and name in vars(type(module)) and name != "forward":
-        return lambda module, share: _plain(torch, getattr(module, name)(share))
-    if name in known:
-        return lambda module, share: known[name](torch, module, share)
     own = [n for n in vars(type(module)) if not n.startswith("_") and n != "forward"]
+    if name in own:
+        return lambda module, share: getattr(module, name)(share)
+    if isinstance(name, str) and name in known:
+        _check(module, inputs)
+        return lambda module, share: known[name](torch, module, share)
     raise Rejected(f"method={name!r}: there are {', '.join([*known, *own])}")
 
 
-def _plain(torch: Any, value: Any) -> list[Any]:
-    rows = value.float().tolist() if isinstance(value, torch.Tensor) else list(value)
-    return [_plain_row(torch, row) for row in rows]
-
-
-def _plain_row(torch: Any, row: Any) -> Any:
-    return row.float().tolist() if isinstance(row, torch.Tensor) else row
+def _check(module: Any, inputs: list[Any]) -> None:
+    """Raise `Rejected` unless all are texts, for a module that takes these, or all are token ids."""
+    if all(isinstance(text, str) for text in inputs):
+        if not hasattr(module, "tokenize"):
+            raise Rejected("inputs: texts need a module with a method tokenize(texts)")
+        return
+    for i, row in enumerate(inputs):
+        where = f"inputs[{i}]"
+        if not isinstance(row, list):
+            raise Rejected(
+                f"{where}={row!r:.60}: give a list of token ids, such as [1, 2, 3], or texts only"
+            )
+        if not row:
+            raise Rejected(f"{where}=[]: give at least one token")
+        if set(map(type, row)) != {int}:
+            j, token = next((j, token) for j, token in enumerate(row) if type(token) is not int)
+            raise Rejected(f"{where}[{j}]={token!r:.60}: a token id is a whole number, such as 17")
+        if not -_MOST <= min(row) <= max(row) < _MOST:
+            raise Rejected(f"{where}: a token id has at most 64 bits, and one has more")
 
 
 def _logprobs(torch: Any, module: Any, share: list[Any]) -> list[Any]:
@@ -93,9 +111,9 @@ def _embeddings(torch: Any, module: Any, share: list[Any]) -> list[Any]:
 def _batch(torch: Any, module: Any, share: list[Any]) -> tuple[Any, Any, list[int]]:
     """Token ids, padded on the right, with what is real of them."""
     if all(isinstance(text, str) for text in share):
-        if not hasattr(module, "tokenize"):
-            raise Rejected("inputs: texts need a module with a method tokenize(texts)")
-        share = module.tokenize(share)
+        texts, share = share, module.tokenize(share)
+        if len(share) != len(texts):
+            raise ValueError(f"tokenize gave {len(share)} rows for {len(texts)} texts")
     lengths = [len(row) for row in share]
     if not all(lengths):
         raise Rejected("inputs: each has at least one token")
@@ -112,4 +130,7 @@ def _run(module: Any, ids: Any, mask: Any, field: str) -> Any:
         out = module(ids, attention_mask=mask)
     else:
         out = module(ids)
-    return getattr(out, field, out)
+    out = getattr(out, field, out)
+    if not hasattr(out, "is_complex"):
+        raise TypeError(f"forward gave a {named(out)}; give a tensor, or what has one as .{field}")
+    return real(out, "forward")

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
+from .torch_answers import encoded
 from .torch_devices import Place, places
 from .torch_requests import Rejected, answer
 
@@ -82,27 +83,26 @@ class Exchange(BaseHTTPRequestHandler):
     worker: Worker
 
     def do_GET(self) -> None:
-        self._say(200, {})
+        self._say(200, b"{}")
 
     def do_POST(self) -> None:
-        length = int(self.headers.get("content-length") or 0)
-        body = json.loads(self.rfile.read(length))
         worker = self.worker
         work = {"/restore": worker.restore, "/evict": worker.evict, "/call": worker.call}
         try:
-            result = work[self.path](body)
+            body = json.loads(self.rfile.read(int(self.headers.get("content-length") or 0)))
+            said = encoded(work[self.path](body))
         except Rejected as error:
-            self._say(400, {"error": str(error)})
-        except Exception as error:  # noqa: BLE001  # the module is not ours
-            if "CUDA error" in str(error):
-                print(error, file=sys.stderr, flush=True)  # noqa: T201  # our last words
+            self._say(400, encoded({"error": str(error)}))
+        except BaseException as error:  # noqa: BLE001  # the module is not ours: it may even sys.exit
+            words = _words(error)
+            if "CUDA error" in words:
+                print(words, file=sys.stderr, flush=True)  # noqa: T201  # our last words
                 os._exit(71)  # the devices are of no more use to this process
-            self._say(422, {"error": f"{type(error).__name__}: {error}"})
+            self._say(422, encoded({"error": words}))
         else:
-            self._say(200, result)
+            self._say(200, said)
 
-    def _say(self, status: int, body: Any) -> None:
-        content = json.dumps(body).encode()
+    def _say(self, status: int, content: bytes) -> None:
         self.send_response(status)
         self.send_header("content-length", str(len(content)))
         self.end_headers()
@@ -113,6 +113,14 @@ class Exchange(BaseHTTPRequestHandler):
 
     def address_string(self) -> str:
         return "the driver"
+
+
+def _words(error: BaseException) -> str:
+    """What an error says, which may be no more than what it is."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # noqa: BLE001  # it is not ours, either
+        return type(error).__name__
 
 
 class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
