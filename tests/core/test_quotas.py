@@ -116,7 +116,9 @@ def test_a_pause_holds_up_everybody_until_it_ends() -> None:
     served.submit(metered("a"))
 
     assert [] == served.running()
-    assert "1 tokens of api:key (paused for 3.0 s)" in served.kernel.explain(ActionId("a")).waits_for
+    assert (
+        "1 tokens of api:key (paused for 3.0 s)" in served.kernel.explain(ActionId("a")).waits_for
+    )
     assert ["a"] == started(woken(served))
     assert 3.0 == served.now
 

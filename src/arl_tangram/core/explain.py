@@ -78,7 +78,11 @@ def _tokens(cluster: Cluster, entry: Entry) -> str:
         quota = cluster.quotas[name]
         if (have := quota.available(cluster.now)) < entry.least[name]:
             paused_s = quota.paused_until - cluster.now
-            why = f"paused for {paused_s:.1f} s" if paused_s > 0 else f"{have} free, {quota.held} held"
+            why = (
+                f"paused for {paused_s:.1f} s"
+                if paused_s > 0
+                else f"{have} free, {quota.held} held"
+            )
             return f"{entry.least[name]} tokens of {name} ({why})"
     return ""
 

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-from ..core.model import NOTHING, ActionId, Bundle, EnvironmentId, TaskId, TrajectoryId
+from ..core.model import (
+    NOTHING,
+    ActionId,
+    Bundle,
+    EnvironmentId,
+    Explanation,
+    TaskId,
+    TrajectoryId,
+)
 from ..errors import InvalidAction
+from . import checks
 from .driver import Driver
 from .handle import Handle
 from .requests import Command, CommandOptions, Names, action_for, chosen_id, invocation_for
@@ -64,3 +73,7 @@ class Intake:
         )
         work.submit()
         return Handle(work, self.driver)
+
+    def explain(self, identity: object) -> Explanation:
+        """What the action with this id waits for; raises `UnknownAction`."""
+        return self.driver.explain(ActionId(checks.word(identity, "id")))

@@ -13,17 +13,7 @@ from typing import Self, Unpack
 from prometheus_client import CollectorRegistry
 
 from ..core.kernel import Kernel
-from ..core.model import (
-    CPU,
-    MEMORY,
-    MILLI,
-    ActionId,
-    Explanation,
-    Node,
-    NodeId,
-    TaskId,
-    TrajectoryId,
-)
+from ..core.model import CPU, MEMORY, MILLI, Explanation, Node, NodeId, TaskId, TrajectoryId
 from ..core.policy import Policy
 from ..errors import ConfigError, Unavailable
 from ..executors.local import LocalHost
@@ -361,7 +351,7 @@ class Tangram(Outside):
         For calls and fetches that were given an id, and for everything else by the id of its handle
         or result. Raises `UnknownAction` if none has this id, or it ended long ago.
         """
-        return self._ready.driver.explain(ActionId(checks.word(id, "id")))
+        return self._ready.explain(id)
 
     @property
     def _ready(self) -> Intake:
