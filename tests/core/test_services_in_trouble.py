@@ -67,6 +67,22 @@ def test_a_service_that_keeps_crashing_is_quarantined_with_the_reason() -> None:
     assert ["teacher"] == [n for n, *_ in restores(served.submit(call("c", "teacher")))]
 
 
+def test_instances_that_die_with_one_process_are_one_failure() -> None:
+    served = Served(gpu_node(gpus=8))
+    served.up(service("teacher"))
+    for i in range(6):
+        served.submit(call(f"a{i}", "teacher"))
+        served.settle()
+    up = served.instances("teacher")
+    assert 5 <= len(up)
+    for name in up:
+        served.now += 0.01
+        served.failed(name, "the worker was killed")
+
+    served.wait(2.0)
+    assert ["teacher"] == [name for name, *_ in restores(served.wake())][:1]
+
+
 def test_an_answer_makes_up_for_failures_before_it() -> None:
     served = Served(gpu_node(gpus=1))
     served.declare(service("teacher"))

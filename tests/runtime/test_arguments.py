@@ -169,6 +169,7 @@ TABLES: Mapping[str, Table] = {
         module="",
         arguments="mapping",
         path="text number list set",
+        overtime=SPANS,
         start=PROGRAM,
         call=PROGRAM,
         wake=PROGRAM,
@@ -218,7 +219,7 @@ RIGHT: Mapping[str, dict[str, Any]] = {
 }
 DRIVERS = {
     "openai": ("command", "address", "sleep", "sleep_level", "model", "ready", "probe"),
-    "torch": ("module", "arguments", "path"),
+    "torch": ("module", "arguments", "path", "overtime"),
 }
 SERVICES: Mapping[str, dict[str, Any]] = {
     "openai": {"driver": "openai", "command": "serve"},

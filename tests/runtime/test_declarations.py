@@ -110,6 +110,7 @@ TORCH = {
     "arguments": MAPPING,
     "path": f"{NAME} list empty_list".replace(" nul", ""),
     "probe": MAPPING,
+    "overtime": SPAN,
 }
 COMMAND = dict.fromkeys(("start", "stop", "ready", "call"), PROGRAM)
 SLEEPS = dict.fromkeys(("sleep", "wake"), PROGRAM)

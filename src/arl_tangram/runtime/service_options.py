@@ -16,7 +16,7 @@ from ..executors.services.devices import Devices, HostDevices
 from ..executors.services.openai import OpenAIDriver, OpenAISettings
 from ..executors.services.port import ServiceDriver
 from ..executors.services.sleeping import PROTOCOLS
-from ..executors.services.torch import TorchDriver, TorchSettings
+from ..executors.services.torch import OVERTIME_S, TorchDriver, TorchSettings
 from . import checks, units
 from .checks import shown, wrong
 from .requests import variables_of
@@ -60,6 +60,8 @@ class ServiceOptions(TypedDict, total=False):
         module: (torch) ``"package:function"``, which returns the module.
         arguments: (torch) keyword arguments of that function.
         path: (torch) folders to import from, besides those of this process.
+        overtime: (torch) how long its worker may go on with a call that nobody waits for any more,
+            10 seconds by default; then it is ended, with the calls of others in it.
         start: (command) a program that runs as long as the instance.
         call: (command) a program that reads a request as JSON and prints the answer.
         wake: (command) a program that brings back what `sleep` put away.
@@ -91,6 +93,7 @@ class ServiceOptions(TypedDict, total=False):
     module: str
     arguments: Mapping[str, Any]
     path: str | Sequence[str]
+    overtime: Duration
     start: Program
     call: Program
     wake: Program
@@ -106,7 +109,7 @@ _COMMON = frozenset(
 )
 _OWN = {
     "openai": frozenset({"command", "address", "sleep", "sleep_level", "model", "ready", "probe"}),
-    "torch": frozenset({"module", "arguments", "path", "probe"}),
+    "torch": frozenset({"module", "arguments", "path", "probe", "overtime"}),
     "command": frozenset({"start", "stop", "ready", "call", "sleep", "wake"}),
 }
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -208,6 +211,7 @@ def _driver(kind: str, name: str, options: Mapping[str, Any], devices: Devices) 
                 probe=options.get("probe"),
                 variables=variables,
                 reply_limit_bytes=limit_bytes,
+                overtime_s=_span(options, "overtime", OVERTIME_S),
             ),
             devices,
         )

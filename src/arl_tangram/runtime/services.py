@@ -169,7 +169,7 @@ class Services:
         live = _Live(
             seat=seat,
             deployment=deployment,
-            free_before={d: self._devices.free_mib(d) for d in command.devices},
+            free_before={},
             gone=asyncio.get_running_loop().create_future(),
         )
         warm = deployment.driver.warm(seat)
@@ -285,7 +285,10 @@ class Services:
     async def _still_held(self, live: _Live, wait_s: Seconds) -> str:
         """What it still holds of its devices after a while; empty if nothing."""
         least = {d: mib - live.deployment.asleep_mib for d, mib in live.free_before.items()}
-        short = await self._short(live.seat.devices, least, wait_s)
+        try:
+            short = await self._short(list(least), least, wait_s)
+        except Unavailable:  # whoever comes next will be told so
+            return ""
         if short is None:
             return ""
         device, free = short

@@ -111,7 +111,9 @@ class Serving:
         state = cluster.services[instance.service]
         dependent = not state.service.movable or instance.cold or instance.forget
         self._hosting.remove(instance, with_copy=dependent)
-        state.failures += 1
+        if instance.began_at >= state.failed_at:  # else it began before, and may have died with it
+            state.failures += 1
+            state.failed_at = cluster.now
         state.last_failure = reason
         state.rest_until = cluster.now + min(RETRY_S * 2.0 ** (state.failures - 1), LONGEST_RETRY_S)
         cluster.stirred[state.name] = None

@@ -45,7 +45,9 @@ class ServiceState:
         instances: those not gone.
         call_work_s: the expected work of its calls, on average of late.
         bare: whether it stands for plain leases of devices: nothing to restore, one call each.
-        failures: how often its instances failed since a call of it last succeeded.
+        failures: how often its instances failed since a call of it last succeeded, those that
+            were up together counted once;
+        failed_at: when that was last.
         rest_until: no instance is restored before this time.
         quarantined: why it is not served at all for now; empty if it is.
         wake_at: when it has to be looked at again, whatever happens.
@@ -68,6 +70,7 @@ class ServiceState:
     call_work_s: Seconds = PRIOR_WORK_S
     keeps: tuple[NodeId, Bundle] | None = None
     failures: int = 0
+    failed_at: Seconds = float("-inf")
     rest_until: Seconds = float("-inf")
     quarantined: str = ""
     last_failure: str = ""

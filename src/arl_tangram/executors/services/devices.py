@@ -120,7 +120,11 @@ class NvmlDevices:
         self.model = models.pop() if len(models) == 1 else ""
 
     def free_mib(self, device: int) -> int:
-        return int(self._nvml.nvmlDeviceGetMemoryInfo(self._found[device][1]).free) // MIB
+        number, handle = self._found[device]
+        try:
+            return int(self._nvml.nvmlDeviceGetMemoryInfo(handle).free) // MIB
+        except self._nvml.NVMLError as error:
+            raise Unavailable(f"GPU {number} cannot be read: {error}") from error
 
     def variables(self, devices: Sequence[int], owner: str) -> Mapping[str, str]:
         return {
