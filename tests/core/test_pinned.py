@@ -140,3 +140,13 @@ def test_an_instance_for_ever_takes_the_memory_of_copies_that_others_left() -> N
     served.settle()
 
     assert [1] == served.widths("pinned")
+
+
+def test_another_instance_for_ever_goes_where_a_copy_of_its_service_is() -> None:
+    served = Served(gpu_node("full", gpus=1, memory=400))
+    served.open(environment("e", memory=200))
+    served.join(gpu_node("g1", gpus=2, memory=400))
+
+    served.declare(service("pinned", host_mib=300, pinned=(1, 1)))
+
+    assert ["g1", "g1"] == [up.node for up in served.ledger.instances.up.values()]
