@@ -149,4 +149,8 @@ def test_another_instance_for_ever_goes_where_a_copy_of_its_service_is() -> None
 
     served.declare(service("pinned", host_mib=300, pinned=(1, 1)))
 
+    served.failed(served.coming()[0])
+    served.now = served.ledger.wake_at or 0.0
+    served.wake()
+
     assert ["g1", "g1"] == [up.node for up in served.ledger.instances.up.values()]
