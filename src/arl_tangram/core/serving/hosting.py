@@ -100,7 +100,9 @@ class Hosting:
         if not state.bare:
             state.restored(instance, now)
         self._cluster.stirred[state.name] = None
-        self._cluster.idled.append(instance)  # if nobody needs it any more, others may
+        for other in self._cluster.services.values():
+            if other.bare and other.calls:  # leases do not look again by themselves
+                self._cluster.stirred[other.name] = None
         self._displacing.discard(instance.id)
         self.changed = True
 
