@@ -2,8 +2,14 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import signal
+import subprocess
+import sys
+import tempfile
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 import typer
 from typer.testing import CliRunner, Result
@@ -74,3 +80,28 @@ def test_a_mistake_is_told_before_anything_runs(arguments: tuple[str, ...], name
 
     assert isinstance(done.exception, ConfigError)
     assert named in str(done.exception)
+
+
+@pytest.mark.slow
+def test_a_termination_leaves_no_device_memory_and_no_process() -> None:
+    if importlib.util.find_spec("torch") is None:
+        pytest.skip("needs torch")
+    program = [str(Path(sys.executable).with_name("arl-tangram")), "demo", "--workload", "mopd"]
+    with subprocess.Popen(program, stdout=subprocess.DEVNULL) as process:
+        deadline = time.monotonic() + 60
+        while not (held := held_by(process.pid)):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        started = psutil.Process(process.pid).children(recursive=True)
+        process.send_signal(signal.SIGTERM)
+        assert 143 == process.wait(60)
+
+    assert [] == [folder for folder in held if folder.exists()]
+    _, alive = psutil.wait_procs(started, timeout=30)
+    assert [] == alive
+
+
+def held_by(pid: int) -> list[Path]:
+    """Weights on stand-ins for devices of a process."""
+    places = {Path("/dev/shm"), Path(tempfile.gettempdir())}
+    return [f for p in places for f in p.glob(f"arl-tangram-devices-{pid}-*/*/*/*")]

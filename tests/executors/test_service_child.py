@@ -187,13 +187,16 @@ def test_its_folder_is_gone_when_it_has_ended(tmp_path) -> None:
 
 @pytest.mark.parametrize("with_fork", [False, True])
 def test_nothing_outlives_a_process_that_is_killed(with_fork: bool, tmp_path) -> None:
-    folder = tmp_path / "folder"
-    folder.mkdir()
+    folder, held = tmp_path / "folder", tmp_path / "held"
+    for each in (folder, held):
+        each.mkdir()
+        (each / "weights").touch()
     program = (
         "import asyncio, os, time\n"
         "from arl_tangram.executors.services.child import Child\n"
         "async def main():\n"
-        f"    await Child.start({TREE!r}, variables={{}}, folder={str(folder)!r})\n"
+        f"    held = {{'ARL_TANGRAM_DEVICE_FOLDERS': {str(held)!r}}}\n"
+        f"    await Child.start({TREE!r}, variables=held, folder={str(folder)!r})\n"
         "    await asyncio.sleep(0.3)\n"
         f"    fork = {with_fork} and os.fork()\n"
         "    if fork == 0 and fork is not False:\n"
@@ -212,10 +215,10 @@ def test_nothing_outlives_a_process_that_is_killed(with_fork: bool, tmp_path) ->
     parent.wait()
     parent.stdout.close()
     end = time.monotonic() + 10
-    while (before != sleepers() or folder.exists()) and time.monotonic() < end:
+    while (before != sleepers() or any(tmp_path.iterdir())) and time.monotonic() < end:
         time.sleep(0.02)
     assert before == sleepers()
-    assert not folder.exists()
+    assert [] == list(tmp_path.iterdir())
 
 
 def test_a_stand_in_counts_the_memory_that_is_held_in_its_folder() -> None:

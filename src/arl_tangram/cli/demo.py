@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,6 +26,7 @@ from ..demo.report import table_of
 from ..demo.scene import Say, Scene
 from ..errors import ConfigError
 from ..policies.registry import policy_named
+from . import stopping
 
 SCENES: Mapping[str, Callable[[int | None, int, Say], Scene]] = {
     "coding": coding,
@@ -109,13 +109,9 @@ def _play(
     with _progress(scene.actions, names, said) as told:
         for name in names:
             neighbours.look()
-            steps.append(asyncio.run(_played(scene, name, partial(told, name))))
+            steps.append(stopping.run(scene.play(name, partial(told, name))))
             said.print(f"{name}: the step took {steps[-1].step_s:.1f} s.", highlight=False)
     return steps
-
-
-async def _played(scene: Scene, policy: str, told: Callable[[], None]) -> Played:
-    return await scene.play(policy, told)
 
 
 @contextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import signal
 import sys
 import time
 from dataclasses import dataclass, replace
@@ -21,6 +20,7 @@ from ..runtime.handle import to_its_end
 from ..runtime.requests import CommandOptions
 from ..runtime.results import Result
 from ..runtime.tangram import Tangram
+from . import stopping
 from .streams import STREAMS, Passage, write_all
 
 CONTEXT_SETTINGS = {"ignore_unknown_options": False, "allow_interspersed_args": False}
@@ -34,8 +34,6 @@ _EXIT = {
     Outcome.REJECTED: 1,
     Outcome.LOST: 1,
 }
-_INTERRUPTED = 130
-_TERMINATED = 143
 
 
 def run(
@@ -115,12 +113,7 @@ def run(
         network=network,
         streaming=output == "text" and not isolated,
     )
-    try:
-        result = asyncio.run(_run(request, require or None))
-    except KeyboardInterrupt:
-        raise typer.Exit(_INTERRUPTED) from None
-    except asyncio.CancelledError:
-        raise typer.Exit(_TERMINATED) from None
+    result = stopping.run(_run(request, require or None))
     if output == "json":
         typer.echo(json.dumps(document(result)))
     else:
@@ -161,9 +154,6 @@ def document(result: Result) -> dict[str, Any]:
 
 
 async def _run(request: Request, require: list[str] | None) -> Result:
-    me = asyncio.current_task()
-    assert me is not None
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, me.cancel)
     async with (
         Tangram.local(require=require) as tangram,
         tangram.environment(

@@ -12,10 +12,9 @@ from typing import Any, Protocol
 
 from ...errors import ConfigError, Unavailable
 from ..owner import is_stray, new_name
+from .guard import DEVICE_FOLDERS
 
 MIB = 1024 * 1024
-FOLDERS = "ARL_TANGRAM_DEVICE_FOLDERS"
-"""The variable that names, for a process on stand-ins, the folder of each device it was given."""
 DEVICES = "ARL_TANGRAM_DEVICES"
 """The variable with the numbers of the devices a process was given."""
 
@@ -88,7 +87,7 @@ class HostDevices:
             folder.mkdir(exist_ok=True)
         return {
             DEVICES: ",".join(map(str, devices)),
-            FOLDERS: os.pathsep.join(map(str, folders)),
+            DEVICE_FOLDERS: os.pathsep.join(map(str, folders)),
             "CUDA_VISIBLE_DEVICES": "",
         }
 

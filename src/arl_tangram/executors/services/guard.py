@@ -4,9 +4,9 @@
 
 LIFELINE is the number of an open pipe: after the byte "g" on it, when its other end is closed, or when
 the process OWNER has ended, the program is asked to end and killed GRACE_S seconds later; a byte "k"
-kills at once. When all is ended, the files in FOLDER are removed and it as well, unless its name is
-empty. The exit status is the program's. A pipe alone would not do, since a process that the
-owner forks holds its end open too.
+kills at once. When all is ended, FOLDER is removed with all in it, unless its name is empty, and if
+the owner has ended too, so are the folders that stand for memory of devices. The exit status is the
+program's. A pipe alone would not do, since a process that the owner forks holds its end open too.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
+DEVICE_FOLDERS = "ARL_TANGRAM_DEVICE_FOLDERS"
+"""The variable with the folders that stand for device memory, as `HostDevices` sets it."""
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -39,8 +41,10 @@ def main(lifeline: int, owner: int, grace_s: float, folder: str, program: list[s
         os.dup2(nothing, stream)
     _wait(os.pidfd_open(pid), lifeline, owner, lambda: _signal_group(pid, signal.SIGTERM), grace_s)
     status = _end_all(pid)
-    if folder:
-        _remove(folder)
+    folders = [folder]
+    if os.getppid() != owner:  # nobody else gives back what they hold
+        folders += os.environ.get(DEVICE_FOLDERS, "").split(os.pathsep)
+    _remove(filter(None, folders))
     return status
 
 
@@ -115,13 +119,11 @@ def _end_all(pid: int) -> int:
         time.sleep(0.002)
 
 
-def _remove(folder: str) -> None:
-    try:
-        for name in os.listdir(folder):  # noqa: PTH208
-            os.unlink(os.path.join(folder, name))  # noqa: PTH108, PTH118
-        os.rmdir(folder)  # noqa: PTH106
-    except OSError:
-        pass  # nobody is there to be told
+def _remove(folders: Iterable[str]) -> None:
+    for folder in folders:
+        import shutil  # noqa: PLC0415  # most programs have none, and start sooner for it
+
+        shutil.rmtree(folder, ignore_errors=True)  # nobody is there to be told
 
 
 def _children() -> list[int]:

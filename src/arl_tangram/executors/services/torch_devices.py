@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import Any, Protocol
 
-from .devices import FOLDERS
+from .guard import DEVICE_FOLDERS
 
 _ALIGNED = 64
 
@@ -28,7 +28,7 @@ class Place(Protocol):
 
 def places(torch: Any) -> list[Place]:
     """The devices of this process, in order."""
-    if folders := os.environ.get(FOLDERS):
+    if folders := os.environ.get(DEVICE_FOLDERS):
         return [HostPlace(torch, Path(folder)) for folder in folders.split(os.pathsep)]
     return [GpuPlace(torch, i) for i in range(torch.cuda.device_count())]
 
