@@ -98,6 +98,17 @@ def test_an_event_from_inside_a_commands_effect_waits_for_its_turn() -> None:
     kernel.check()
 
 
+def test_an_event_that_was_made_before_others_that_were_told_first_happens_now() -> None:
+    kernel = Kernel(policy_named("inflight"))
+    driver = Driver(kernel, clock=ManualClock())
+    driver.feed(Woke(at=2.0))
+
+    driver.feed(Woke(at=1.0))
+    driver.submit(Instant(driver), 1.5)
+
+    assert 2.0 == kernel.explain(ActionId("a")).since_s
+
+
 def test_work_that_cannot_start_is_lost_and_the_reason_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

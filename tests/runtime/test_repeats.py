@@ -94,6 +94,14 @@ def test_a_call_goes_on_while_anybody_waits_for_it(who) -> None:
     assert ["/"] == run(body, go=False).heard
 
 
+def test_calls_with_and_without_an_id_are_asked_for_at_once() -> None:
+    async def body(tangram: Tangram, api: Api, fetch: Fetch) -> None:
+        answers = [fetch(f"/{i}", f"n{i}" if i % 2 else None) for i in range(8)]
+        assert {at.Outcome.SUCCEEDED} == {(await each).outcome for each in answers}
+
+    assert 8 == len(run(body).heard)
+
+
 def test_a_call_is_cancelled_when_the_last_who_waited_has_gone() -> None:
     async def body(tangram: Tangram, api: Api, fetch: Fetch) -> None:
         both = [fetch("/", "one"), fetch("/", "one")]

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol, assert_never
 
 from ..core.commands import (
@@ -138,6 +139,7 @@ class Driver:
         self._kernel = kernel
         self._clock = clock
         self._inbox: deque[Event] = deque()
+        self._told_at: Seconds = float("-inf")
         self._feeding = False
         self._works: dict[ActionId, Work] = {}
         self._places: dict[EnvironmentId, Place] = {}
@@ -217,10 +219,14 @@ class Driver:
     def feed(self, event: Event) -> None:
         """Hand one event to the kernel and carry out what it says. It never yields midway.
 
-        An event that comes from inside a command's effect waits until those before it are done.
+        An event that comes from inside a command's effect waits until those before it are done. One
+        that was made before another that is told already is taken to happen now: time goes on.
         """
         if self._broken is not None:
             raise self._broken
+        if event.at < self._told_at:
+            event = replace(event, at=self._told_at)
+        self._told_at = event.at
         self._inbox.append(event)
         if self._feeding:
             return

@@ -34,7 +34,6 @@ Command = str | Sequence[AnyPath]
 """A line for ``sh -c``, or a program and its arguments."""
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}")
-_GIVEN = re.compile(r"[a-z]([1-9][0-9]*)")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _REMEMBERED = 65_536
 _OUTPUT_LIMIT = 1 << 20
@@ -100,21 +99,15 @@ class Names:
         self._chosen: OrderedDict[str, None] = OrderedDict()
 
     def next(self, letter: str) -> str:
-        """An id nobody has used yet."""
-        while True:
-            self._last += 1
-            if (name := f"{letter}{self._last}") not in self._chosen:
-                return name
+        """An id nobody has used yet; no caller can choose one with an underscore in front."""
+        self._last += 1
+        return f"_{letter}{self._last}"
 
     def choose(self, name: str) -> ActionId:
         """Take an id of the caller's; raises `InvalidAction` if it was used before."""
         name = chosen_id(name)
         if name in self._chosen:
             raise InvalidAction(f"id={name!r}: an action with this id has ended already")
-        if (given := _GIVEN.fullmatch(name)) and int(given[1]) <= self._last:
-            raise InvalidAction(
-                f"id={name!r}: an action without a name of its own was given this id"
-            )
         self._chosen[name] = None
         if len(self._chosen) > _REMEMBERED:
             self._chosen.popitem(last=False)

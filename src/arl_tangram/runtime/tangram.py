@@ -258,7 +258,7 @@ class Tangram(Outside):
         intake = self._ready
         milli = units.owned_milli(cpus)
         spec = spec_for(
-            f"{self._prefix}-{intake.names.next('e')}",
+            self._prefix + intake.names.next("e"),
             memory=memory,
             pids=pids,
             network=network,
@@ -288,7 +288,7 @@ class Tangram(Outside):
         task = checks.word(options.pop("task", "default"), "task")
         trajectory = options.pop("trajectory", None)
         spec = spec_for(
-            f"{self._prefix}-{intake.names.next('f')}",
+            self._prefix + intake.names.next("f"),
             memory=options.pop("memory", DEFAULT_MEMORY),
             network=options.pop("network", False),
             readable=options.pop("readable", ()),
