@@ -185,6 +185,20 @@ def test_its_folder_is_gone_when_it_has_ended(tmp_path) -> None:
     asyncio.run(main())
 
 
+def test_its_folder_is_gone_even_if_what_guards_it_was_killed(tmp_path) -> None:
+    folder = tmp_path / "folder"
+
+    async def main() -> None:
+        folder.mkdir()
+        child = await Child.start(["sleep", ONE], variables={}, folder=str(folder))
+        (guard,) = [p for p in psutil.Process().children() if str(folder) in p.cmdline()]
+        guard.kill()
+        await child.ended()
+        assert not folder.exists()
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("with_fork", [False, True])
 def test_nothing_outlives_a_process_that_is_killed(with_fork: bool, tmp_path) -> None:
     folder, held = tmp_path / "folder", tmp_path / "held"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -49,8 +50,9 @@ class Child:
 
     _end: asyncio.Task[int]
 
-    def __init__(self, lifeline: int, *, keep_bytes: int) -> None:
+    def __init__(self, lifeline: int, *, keep_bytes: int, folder: str) -> None:
         self._lifeline = lifeline
+        self._folder = folder
         self._keep = keep_bytes
         self._tail = bytearray()
         self.out = bytearray()
@@ -79,7 +81,7 @@ class Child:
             folder: is removed with its files when it has ended, whoever ended it.
         """
         here, there = os.pipe()
-        child = cls(there, keep_bytes=keep_bytes)
+        child = cls(there, keep_bytes=keep_bytes, folder=folder)
         loop = asyncio.get_running_loop()
         try:
             transport, pipes = await loop.subprocess_exec(
@@ -155,6 +157,8 @@ class Child:
         transport.close()
         os.close(self._lifeline)
         self._lifeline = -1
+        if self._folder:  # its guard may have been killed itself
+            shutil.rmtree(self._folder, ignore_errors=True)
         status = transport.get_returncode()
         assert status is not None
         return status
