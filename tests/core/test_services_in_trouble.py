@@ -8,7 +8,7 @@ import pytest
 
 from arl_tangram.core.commands import EvictService, Resolve, RestoreService
 from arl_tangram.core.events import ServiceDeclared
-from arl_tangram.core.model import Outcome
+from arl_tangram.core.model import Degree, Outcome, Service
 from arl_tangram.errors import InvariantError
 from arl_tangram.testing.builders import action, environment
 from arl_tangram.testing.served import Served, call, evictions, gpu_node, restores, service
@@ -229,6 +229,20 @@ def test_restore_times_that_nobody_told_are_learned() -> None:
 def test_a_load_of_which_nothing_is_known_is_believed_to_take_as_long_as_a_restore() -> None:
     served = Served(gpu_node(gpus=4))
     served.declare(service("teacher", 1, 2, restore_s=6.0))
+
+    state = served.kernel._cluster.services["teacher"]
+    assert 6.0 == state.restore_s(state.degrees[2], cold=True)
+
+
+def test_a_load_is_believed_to_get_faster_with_devices_as_a_restore_does() -> None:
+    served = Served(gpu_node(gpus=1))
+    degrees = (
+        Degree(gpus=1, speedup=1.0, restore_s=3.0),
+        Degree(gpus=2, speedup=2.0, restore_s=2.0),
+    )
+    served.declare(Service(name="teacher", degrees=degrees))
+    served.wait(9.0)
+    served.restored(served.coming()[0])
 
     state = served.kernel._cluster.services["teacher"]
     assert 6.0 == state.restore_s(state.degrees[2], cold=True)

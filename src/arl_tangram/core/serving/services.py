@@ -181,6 +181,8 @@ class ServiceState:
         if not known:
             return PRIOR_RESTORE_S
         gpus = min(known, key=lambda width: abs(width - degree.gpus))
+        if degree.gpus in warm and gpus in warm:
+            return known[gpus] * warm[degree.gpus] / warm[gpus]
         return known[gpus] * gpus / degree.gpus  # each device takes its share of the weights
 
     def could_run_on(self, pool: NodePool, degree: Degree) -> bool:
