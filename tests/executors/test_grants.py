@@ -194,8 +194,11 @@ async def test_what_is_left_in_the_background_is_frozen_between_commands(
     while not sandbox._force.frozen:  # noqa: ASYNC110  it may finish something for a moment, slowly
         await asyncio.sleep(0.02)
 
-    frozen = await measured_share(place, sandbox, 0.5)
+    for _ in range(5):  # a slow machine takes a moment to do as it was told
+        frozen = await measured_share(place, sandbox, 0.5)
+        if not frozen:
+            break
     thawed = await place.run("sleep 0.2; echo fine", timeout_s=30)
 
-    assert frozen < 0.01
+    assert 0.0 == frozen  # not even the little that is allowed in the background
     assert b"fine\n" == thawed.stdout
