@@ -70,14 +70,19 @@ GROWS = "import time; x = [(bytearray(1 << 20), time.sleep(0.02)) for _ in range
 async def test_a_server_that_dies_for_want_of_memory_is_state_that_did_not_survive(
     make_place, in_shell, enforcement
 ):
-    limited = make_place(enforcement=enforcement)
-    sandbox = await limited.open(memory_mib=96)
-    door = await sandbox.shell() if in_shell else sandbox
-    await door.run("r", Invocation(command=SERVER), units(1))
+    async def ended_beside_a_server():
+        limited = make_place(enforcement=enforcement)
+        sandbox = await limited.open(memory_mib=96)
+        door = await sandbox.shell() if in_shell else sandbox
+        await door.run("r", Invocation(command=SERVER), units(1))
+        # With cores to spare the server is gone before the kernel looks for another one to kill.
+        command = f"python -c '{GROWS}' && exit 3"
+        return await limited.run(command, grant=units(2), timeout_s=60)
 
-    # With cores to spare the server is gone before the kernel looks for another one to kill.
-    command = f"python -c '{GROWS}' && exit 3"
-    ended = await limited.run(command, grant=units(2), timeout_s=60)
+    for _ in range(4):  # a slow machine may kill both
+        ended = await ended_beside_a_server()
+        if ended.outcome is not Outcome.OUT_OF_MEMORY:
+            break
 
     # None of its own processes was killed: it went on, and failed.
     assert (Outcome.FAILED, 3, False) == (ended.outcome, ended.exit_code, ended.state_survived)

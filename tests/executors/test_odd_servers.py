@@ -15,7 +15,7 @@ from email.utils import formatdate
 import pytest
 
 from arl_tangram.core.model import Outcome
-from arl_tangram.executors.api import UNNAMED_PAUSE_S, Exchange, HttpClient, Request
+from arl_tangram.executors.api import UNNAMED_PAUSE_S, Exchange, HttpClient, Request, Response
 from arl_tangram.executors.inflating import PIECE, Inflater
 
 HEAD = b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 30\r\n"
@@ -308,3 +308,8 @@ def test_no_piece_of_what_is_unpacked_is_long() -> None:
 
     assert 1 << 20 == sum(sizes)
     assert max(sizes) <= PIECE
+
+
+def test_a_reply_that_is_nested_too_deeply_is_no_json() -> None:
+    with pytest.raises(ValueError, match="nested too deeply"):
+        Response(status=200, body=b"[" * 200_000).json()

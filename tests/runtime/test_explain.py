@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from arl_tangram.core.model import Explanation
-from arl_tangram.errors import UnknownAction
+from arl_tangram.errors import InvalidAction, UnknownAction
 from arl_tangram.runtime.tangram import Tangram
 from arl_tangram.testing.scripted_host import ScriptedHost
 
@@ -47,5 +47,14 @@ def test_an_id_that_nobody_gave_is_named(scripted: Scripted) -> None:
     async def body(tangram: Tangram, host: ScriptedHost) -> None:
         with pytest.raises(UnknownAction, match="no action has the id 'nobody'"):
             await tangram.explain("nobody")
+
+    scripted(body)
+
+
+def test_a_port_that_there_is_not_is_refused_at_once(scripted: Scripted) -> None:
+    async def body(tangram: Tangram, host: ScriptedHost) -> None:
+        tangram.quota("search", concurrency=1)
+        with pytest.raises(InvalidAction, match="99999"):
+            await tangram.fetch("search", "http://127.0.0.1:99999/")
 
     scripted(body)

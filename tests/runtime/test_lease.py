@@ -39,6 +39,21 @@ def test_a_lease_holds_its_cores_until_the_block_ends(scripted: Scripted) -> Non
     scripted(body)
 
 
+def test_a_lease_is_entered_once(scripted: Scripted) -> None:
+    async def body(tangram: Tangram, host: ScriptedHost) -> None:
+        lease = tangram.lease(cpus=1)
+        async with lease:
+            with pytest.raises(InvalidAction, match="entered once"):
+                await lease.__aenter__()
+            assert 1.0 == lease.cpus
+        with pytest.raises(InvalidAction, match="entered once"):
+            await lease.__aenter__()
+        async with tangram.lease(cpus=2):
+            pass
+
+    scripted(body)
+
+
 def test_leases_wait_for_one_another(scripted: Scripted) -> None:
     order: list[str] = []
 

@@ -58,7 +58,10 @@ class Response:
         """The body as JSON; raises `ValueError` if it is none."""
         import json  # noqa: PLC0415  # `json` is a field of the class beside this one
 
-        return json.loads(self.body)
+        try:
+            return json.loads(self.body)
+        except RecursionError as error:
+            raise ValueError("it is nested too deeply") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -80,8 +80,7 @@ class Fetcher:
 def sendable(request: object) -> Request:
     """A request as its fields are now; raises `InvalidAction` naming the one that is wrong."""
     if isinstance(request, str):
-        checks.word(request, "request")
-        return Request(url=request)
+        request = Request(url=checks.word(request, "request"))
     if not isinstance(request, Request):
         raise wrong("request", request, "give a URL, or a Request")
     checks.word(request.url, "url")

@@ -8,7 +8,13 @@ from typing import Self
 
 from ..core.model import MILLI, Action, Outcome, Seconds
 from ..core.model import Lease as Attempt
-from ..errors import ActionCancelled, ActionError, ActionRejected, InternalError
+from ..errors import (
+    ActionCancelled,
+    ActionError,
+    ActionRejected,
+    InternalError,
+    InvalidAction,
+)
 from .account import Account
 from .driver import Driver
 
@@ -17,7 +23,7 @@ class Lease:
     """An asynchronous context manager that waits for resources and holds them until its end.
 
     Nothing is started and nothing is enforced: the code inside is trusted to keep to it. Raises
-    `ActionRejected` if no node could ever give it.
+    `ActionRejected` if no node could ever give it, and `InvalidAction` if it was entered before.
     """
 
     __slots__ = ("_account", "_core_ids", "_driver", "_error", "_granted", "_over", "action")
@@ -49,6 +55,8 @@ class Lease:
         return self._over
 
     async def __aenter__(self) -> Self:
+        if self._account is not None:
+            raise InvalidAction("a lease is entered once; ask the Tangram for another one")
         driver = self._driver
         at = driver.now()
         self._account = Account(at)

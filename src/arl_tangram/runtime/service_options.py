@@ -115,6 +115,7 @@ _OWN = {
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _REPLY_LIMIT = 64 * 1024 * 1024
 _WIDTHS = (1, 2, 4, 8)
+_MOST_SLOTS = 4096
 _FASTEST = 1e9
 """A speed-up is no larger."""
 
@@ -332,7 +333,7 @@ def _mib(options: Mapping[str, Any], field: str, default: int) -> int:
 
 
 def _whole(options: Mapping[str, Any], field: str, default: int) -> int:
-    return checks.whole(options.get(field, default), field, least=1)
+    return checks.whole(options.get(field, default), field, least=1, most=_MOST_SLOTS)
 
 
 def _check(kind: str, options: Mapping[str, Any]) -> None:
