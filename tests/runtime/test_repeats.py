@@ -266,3 +266,10 @@ def test_a_copy_shares_nothing_that_can_change_however_deep_it_is() -> None:
     value[0]["x"][0].append(2)
 
     assert [{"x": [[1]]}] == copied
+
+
+def test_a_time_limit_may_be_text() -> None:
+    async def body(tangram: Tangram, api: Api, fetch: Fetch) -> None:
+        assert at.Outcome.SUCCEEDED is (await fetch("/", timeout_s="30s")).outcome
+
+    run(body)

@@ -100,7 +100,7 @@ def sendable(request: object) -> Request:
         urlsplit(request.url).port  # noqa: B018  # it says what is wrong with it
     except ValueError as error:
         raise InvalidAction(f"url={request.url!r}: {error}") from error
-    units.seconds(request.timeout_s, "timeout_s")
+    timeout_s = units.seconds(request.timeout_s, "timeout_s")
     checks.whole(request.body_limit_bytes, "body_limit_bytes", least=0)
     try:
         json.dumps(request.json, allow_nan=False)
@@ -111,6 +111,7 @@ def sendable(request: object) -> Request:
         params=apart(request.params),
         headers=apart(request.headers),
         json=apart(request.json),
+        timeout_s=timeout_s,
     )
 
 
