@@ -111,7 +111,7 @@ DAMAGE: dict[str, tuple[Callable[[Cluster], object], str]] = {
         "a queue holds an ended action",
     ),
     "a fair share is off": (
-        lambda c: c.held.__setitem__(TaskId("default"), 7),
+        lambda c: c.shares.held.__setitem__(TaskId("default"), 7),
         "fair shares are off",
     ),
     "an environment is placed nowhere": (

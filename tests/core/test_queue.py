@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from arl_tangram.core.model import TaskId
 from arl_tangram.core.queue import Queue
+from arl_tangram.core.shares import Shares, Standing
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,20 @@ def crowds(draw: st.DrawFn) -> list[Item]:
     return [Item(i, *row) for i, row in enumerate(rows)]
 
 
-shares = st.dictionaries(st.sampled_from([TaskId("t0"), TaskId("t1")]), st.integers(1, 9))
+@st.composite
+def histories(draw: st.DrawFn) -> Shares:
+    """What some tasks hold, and the order in which they had their turns."""
+    shares = Shares()
+    for task in draw(st.lists(st.sampled_from([TaskId("t0"), TaskId("t1")]), max_size=6)):
+        weight = draw(st.integers(1, 9))
+        shares.take(task, weight)
+        if draw(st.booleans()):
+            shares.give_back(task, weight)
+    return shares
+
+
+def nobody(_: Item) -> Standing:
+    return Standing(0, 0)
 
 
 def filled(items: list[Item]) -> list[Queue[Item]]:
@@ -47,10 +61,10 @@ def filled(items: list[Item]) -> list[Queue[Item]]:
     return queues
 
 
-def slowly(items: list[Item], held: dict[TaskId, int], promoted: list[Item]) -> list[Item]:
-    """The rule: priority; those promoted; then the oldest of the task that holds least."""
+def slowly(items: list[Item], shares: Shares, promoted: list[Item]) -> list[Item]:
+    """The rule: priority; those promoted; then the task that holds least, and in turn; the oldest."""
     left, order = list(items), []
-    share = Counter(held)
+    share, turn = anew(shares)
     while left:
         top = max(item.priority for item in left)
         level = [item for item in left if item.priority == top]
@@ -59,18 +73,29 @@ def slowly(items: list[Item], held: dict[TaskId, int], promoted: list[Item]) -> 
             chosen = first[0]
         else:
             oldest = {item.task: item for item in reversed(level)}
-            chosen = min(oldest.values(), key=lambda item: (share[item.task], item.number))
+            chosen = min(
+                oldest.values(), key=lambda item: (share[item.task], turn[item.task], item.number)
+            )
             share[chosen.task] += chosen.weight
+            turn[chosen.task] = 1000 + len(order)
         if not any(item.priority == top for item in left if item is not chosen):
-            share = Counter(held)  # each priority has a fair share of its own
+            share, turn = anew(shares)  # each priority has a fair share of its own
         order.append(chosen)
         left.remove(chosen)
     return order
 
 
-@given(items=crowds(), held=shares, data=st.data())
+def anew(shares: Shares) -> tuple[Counter[TaskId], Counter[TaskId]]:
+    standings = {task: shares.standing(task) for task in map(TaskId, ("t0", "t1"))}
+    return (
+        Counter({task: standing.held for task, standing in standings.items()}),
+        Counter({task: standing.turn for task, standing in standings.items()}),
+    )
+
+
+@given(items=crowds(), shares=histories(), data=st.data())
 def test_several_queues_are_served_as_one_by_the_rule(
-    items: list[Item], held: dict[TaskId, int], data: st.DataObject
+    items: list[Item], shares: Shares, data: st.DataObject
 ) -> None:
     queues = filled(items)
     promoted = []
@@ -81,7 +106,9 @@ def test_several_queues_are_served_as_one_by_the_rule(
             queues[item.queue].promote(item)
             promoted.append(item)
 
-    assert slowly(items, held, promoted) == list(Queue.served(queues, held))
+    found = list(Queue.served(queues, lambda item: shares.standing(item.task)))
+
+    assert slowly(items, shares, promoted) == found
 
 
 @given(items=crowds(), data=st.data())
@@ -106,7 +133,7 @@ def test_a_queue_holds_what_was_added_and_not_taken_out(
 
         assert len(inside) == len(queue)
         assert sorted(inside, key=id) == sorted(queue, key=id)
-        assert Counter(inside) == Counter(Queue.served([queue], {}))
+        assert Counter(inside) == Counter(Queue.served([queue], nobody))
     for item in inside:
         queue.remove(item)
     assert {} == queue._levels
@@ -125,4 +152,4 @@ def test_who_was_promoted_first_is_the_one_that_is_overdue() -> None:
     assert items[2] is queue.overdue()
     queue.promote(high)
     assert high is queue.overdue()
-    assert [high, items[2], items[0], items[1]] == list(Queue.served([queue], {}))
+    assert [high, items[2], items[0], items[1]] == list(Queue.served([queue], nobody))

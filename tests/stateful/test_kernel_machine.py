@@ -276,8 +276,8 @@ class KernelMachine(RuleBasedStateMachine):
         cluster = self.kernel._cluster
         assert {} == cluster.entries
         assert {} == cluster.environments
-        assert {} == dict(cluster.held)
-        assert {} == dict(cluster.placed)
+        assert {} == cluster.shares.held
+        assert {} == cluster.placed.held
         for node in cluster.nodes.values():
             assert node.pool.capacity[CPU] == node.pool.cpu.free_milli
             assert {CPU: node.pool.capacity[CPU], **node.pool.counts} == node.pool.capacity

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from .commands import Command, Resolve
 from .entries import Entry, EnvironmentEntry
 from .lines import Lines
 from .model import (
-    API,
     MEMORY,
     ActionId,
     Bundle,
@@ -19,7 +18,6 @@ from .model import (
     NodeId,
     Outcome,
     Seconds,
-    TaskId,
 )
 from .phases import EnvironmentPhase, Phase, check_environment_step, check_step
 from .pools.draft import Draft
@@ -29,7 +27,7 @@ from .pools.quota import NEVER, QuotaPool
 from .queue import Queue
 from .serving.instances import HostCopy, Instance
 from .serving.services import ServiceState
-from .wording import all_wanted, wanted
+from .shares import Shares, Standing
 
 
 @dataclass(slots=True, eq=False)
@@ -104,8 +102,9 @@ class Cluster:
         self.memory_changed = False  # of a host, by copies of services
         self.memory_freed = False
         self.unplaced: Queue[EnvironmentEntry] = Queue()
-        self.held: dict[TaskId, int] = defaultdict(int)
-        self.placed: dict[TaskId, int] = defaultdict(int)
+        self.shares = Shares()  # of what nodes have
+        self.answering = Shares()  # of all instances of services
+        self.placed = Shares()  # of what environments own
         self.ended: OrderedDict[ActionId, Outcome] = OrderedDict()
         self.gone: OrderedDict[EnvironmentId, tuple[Outcome, str]] = OrderedDict()
         self.dirty: dict[NodeId, None] = {}
@@ -178,7 +177,8 @@ class Cluster:
     def seat(self, entry: Entry, node: NodeState) -> None:
         """Write a fresh lease's attempt into the indexes of its node."""
         node.running[entry.id] = entry
-        self.held[entry.task] += entry.weight
+        for shares in self.shares_of(entry):
+            shares.take(entry.task, entry.weight)
         if (environment := self._environment_of(entry)) is not None:
             environment.running[entry.id] = entry
         elastic = entry.action.elastic
@@ -211,9 +211,8 @@ class Cluster:
         for name in entry.quotas:
             self.quotas[name].give_back(entry.least[name])
             self.quota_changed(name)
-        self.held[entry.task] -= entry.weight
-        if not self.held[entry.task]:
-            del self.held[entry.task]
+        for shares in self.shares_of(entry):
+            shares.give_back(entry.task, entry.weight)
         if (environment := self._environment_of(entry)) is not None:
             del environment.running[entry.id]
         entry.lease = None
@@ -291,8 +290,9 @@ class Cluster:
         """Actions that are no calls, need tokens of the same quotas, and are to be served first."""
         for lines in (self.anywhere, *(node.queue for node in self.nodes.values())):
             for line in lines.needing(entry.quotas):
-                first = next(Queue.served([line], self.held))
-                if self._rank(first) < self._rank(entry):
+                first = next(Queue.served([line], self.standing))
+                both = [self.quotas[name] for name in first.quotas if name in entry.quotas]
+                if _rank(first, both) < _rank(entry, both):
                     yield first
 
     def fits(self, entry: Entry) -> bool:
@@ -300,8 +300,28 @@ class Cluster:
         nodes = self.nodes.values() if entry.bound_to is None else [self.nodes[entry.bound_to]]
         return any(node.pool.draft().take(entry.own) for node in nodes)
 
-    def _rank(self, entry: Entry) -> tuple[int, int, int]:
-        return -entry.priority, self.held.get(entry.task, 0), entry.number
+    def standing(self, entry: Entry) -> Standing:
+        """Where its task stands at what an action waits for: a service, a node, or only tokens."""
+        if (service := self.service_of(entry)) is not None:
+            return service.shares.standing(entry.task)
+        if entry.own or not entry.quotas:
+            return self.shares.standing(entry.task)
+        return max(self.quotas[name].shares.standing(entry.task) for name in entry.quotas)
+
+    def homing(self, entry: EnvironmentEntry) -> Standing:
+        """Where its task stands among those whose environments wait for a place."""
+        return self.placed.standing(entry.task)
+
+    def shares_of(self, entry: Entry) -> Iterator[Shares]:
+        """All that an action has a share of while it runs."""
+        service = self.service_of(entry)
+        if entry.own or not (entry.quotas or service):
+            yield self.shares
+        if service is not None:
+            yield service.shares
+            yield self.answering
+        for name in entry.quotas:
+            yield self.quotas[name].shares
 
     def spare_tokens(self, entry: Entry) -> None:
         """Leave tokens for one that needs more at once than there are, so that none are spent.
@@ -338,40 +358,12 @@ class Cluster:
             if any(quota == name for name, _ in node.queue.wanted):
                 self.dirty[node.id] = None
 
-    def why_never(self, *bundles: Bundle, on: NodeId | None = None) -> str:
-        """Why these amounts together fit on no node there is, or not on the one it must be on.
-
-        Empty if some node could hold them.
-        """
-        total: dict[str, int] = {}
-        for bundle in bundles:
-            if why := self.why_no_tokens(bundle):
-                return why
-            for name, amount in bundle.items():
-                if not name.startswith(API):
-                    total[name] = total.get(name, 0) + amount
-        nodes = list(self.nodes.values()) if on is None else [self.nodes[on]]
-        if not nodes or any(n.pool.could_ever_fit(total) for n in nodes):
-            return ""
-        where = "the largest node" if on is None else f"its environment is on {on}, which"
-        for name, amount in total.items():
-            most = max(node.pool.capacity.get(name, 0) for node in nodes)
-            if amount > most:
-                return f"it needs {wanted(name, amount)}, and {where} has {wanted(name, most)}"
-        return f"it needs {all_wanted(total)} together, and no single node has all of it"
-
-    def why_no_tokens(self, bundle: Bundle) -> str:
-        """Why the quotas can never give what of this they are to give; empty if they can."""
-        for name, tokens in bundle.items():
-            if not name.startswith(API):
-                continue
-            if (quota := self.quotas.get(name)) is None:
-                known = ", ".join(sorted(self.quotas)) or "none"
-                return f"no quota {name} is declared (there are: {known})"
-            if not quota.could_ever(tokens):
-                return f"it needs {tokens} tokens of {name} at once, more than the quota ever has"
-        return ""
-
     def _environment_of(self, entry: Entry) -> EnvironmentEntry | None:
         environment = entry.action.environment
         return None if environment is None else self.environments.get(environment)
+
+
+def _rank(entry: Entry, quotas: Sequence[QuotaPool]) -> tuple[int, Standing, int]:
+    """The place of an action among those that need tokens of these quotas."""
+    standing = max(quota.shares.standing(entry.task) for quota in quotas)
+    return -entry.priority, standing, entry.number

@@ -9,6 +9,7 @@ from .curve import Curve
 from .model import (
     API,
     CPU,
+    GPU,
     MEMORY,
     MILLI,
     Action,
@@ -79,6 +80,7 @@ class Entry:
         """The entry of an action that was just submitted."""
         least = least_of(action)
         quotas = tuple(sorted(name for name in least if name.startswith(API)))
+        own = {n: k for n, k in least.items() if n not in quotas} if quotas else least
         return cls(
             action=action,
             id=action.id,
@@ -87,8 +89,8 @@ class Entry:
             number=number,
             submitted_at=at,
             least=least,
-            own={n: k for n, k in least.items() if n not in quotas} if quotas else least,
-            weight=max(least.get(CPU, 0), 1),
+            own=own,
+            weight=_weight(least, own),
             quotas=quotas,
             curve=curve,
         )
@@ -117,6 +119,11 @@ class Entry:
         """Work done by now, without writing it down."""
         elapsed = max(now - self.counted_at - self.startup_left, 0.0)
         return self.work_done + elapsed * (self.curve.speeds[self.units] if self.curve else 1.0)
+
+
+def _weight(least: Bundle, own: Bundle) -> int:
+    """What holds nothing of a node counts like what holds a core."""
+    return max(least.get(CPU, 0) + least.get(GPU, 0) * MILLI, 1) if own else MILLI
 
 
 def least_of(action: Action) -> Bundle:

@@ -37,7 +37,7 @@ def explain(cluster: Cluster, entry: Entry) -> Explanation:
     node = cluster.nodes.get(entry.bound_to) if entry.bound_to else None
     service = cluster.service_of(entry)
     lines = service.lines if service else node.queue if node else cluster.anywhere
-    served = Queue.served([lines.line_of(entry)], cluster.held)
+    served = Queue.served([lines.line_of(entry)], cluster.standing)
     before = list(takewhile(lambda other: other is not entry, served))
     return Explanation(
         action=entry.id,

@@ -6,9 +6,10 @@ from collections import Counter, defaultdict
 
 from ..errors import InvariantError
 from .cluster import Cluster, NodeState
-from .model import CPU, MEMORY, MILLI, Grant
+from .model import CPU, MEMORY, MILLI, Grant, TaskId
 from .phases import EnvironmentPhase, Phase
 from .serving.invariants import check_devices, check_service
+from .shares import Shares
 
 _ON_A_NODE = frozenset(
     {
@@ -41,7 +42,7 @@ def _require(condition: object, message: str) -> None:
 
 
 def _check_entries(cluster: Cluster) -> None:
-    held: dict[str, int] = defaultdict(int)
+    held: dict[Shares, Counter[TaskId]] = defaultdict(Counter)
     queued = [*cluster.anywhere, *(e for n in cluster.nodes.values() for e in n.queue)]
     queued += [e for service in cluster.services.values() for e in service.lines]
     waiting = [e for env in cluster.environments.values() for e in env.waiting.values()]
@@ -55,7 +56,8 @@ def _check_entries(cluster: Cluster) -> None:
         _require(entry.id not in cluster.ended, f"{name} has ended and lives")
         if entry.lease is None:
             continue
-        held[entry.task] += entry.weight
+        for shares in cluster.shares_of(entry):
+            held[shares][entry.task] += entry.weight
         node = cluster.nodes[entry.lease.node]
         _require(node.running.get(entry.id) is entry, f"{name} is not known to its node")
         _require(entry.lease.grant.units == entry.units, f"{name}: units and grant disagree")
@@ -69,7 +71,12 @@ def _check_entries(cluster: Cluster) -> None:
     live += sum(len(service.lines) for service in cluster.services.values())
     _require(live == len(queued), "a queue's length is off")
     _require(set(everywhere) <= set(cluster.entries), "a queue holds an ended action")
-    _require(held == cluster.held, f"fair shares are off: {dict(cluster.held)} != {dict(held)}")
+    every = [cluster.shares, cluster.answering]
+    every += [quota.shares for quota in cluster.quotas.values()]
+    every += [service.shares for service in cluster.services.values()]
+    for shares in every:
+        have = dict(shares.held)
+        _require(have == held[shares], f"fair shares are off: {have} != {dict(held[shares])}")
 
 
 def _check_environments(cluster: Cluster) -> None:

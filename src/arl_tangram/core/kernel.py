@@ -39,6 +39,7 @@ from .planning import Planning
 from .policy import Policy
 from .pools.node import NodePool
 from .pools.quota import NEVER, QuotaPool
+from .refusal import why_never
 from .serving.calls import Serving
 from .serving.reception import Reception
 from .serving.services import ServiceState
@@ -251,7 +252,7 @@ class Kernel:
             held = entry.environment.needs
             if entry.phase is EnvironmentPhase.OPEN:
                 node = entry.node
-        if why := cluster.why_never(least_of(action), held, on=node):
+        if why := why_never(cluster, least_of(action), held, on=node):
             return Outcome.REJECTED, f"it can never run: {why}"
         return None, ""
 

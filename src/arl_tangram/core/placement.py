@@ -10,6 +10,7 @@ from .entries import EnvironmentEntry
 from .model import CPU, MEMORY, NOTHING, Bundle, Environment, Grant, Outcome, Seconds
 from .phases import EnvironmentPhase, Phase
 from .queue import Queue
+from .refusal import why_never
 
 #: How many environments that do not fit are looked past for one that does.
 LOOKAHEAD = 16
@@ -37,7 +38,7 @@ class Placement:
             return  # a repeated request is the same request
         entry = EnvironmentEntry.of(environment, number=cluster.number(), at=cluster.now)
         cluster.environments[entry.id] = entry
-        if why := cluster.why_never(environment.needs):
+        if why := why_never(cluster, environment.needs):
             cluster.step_environment(entry, EnvironmentPhase.CLOSED)
             self._forget(entry, Outcome.REJECTED, f"environment {entry.id} can never open: {why}")
             return
@@ -60,7 +61,7 @@ class Placement:
         cluster.step_environment(entry, EnvironmentPhase.OPEN)
         while entry.waiting:
             _, action = entry.waiting.popitem(last=False)
-            if why := cluster.why_never(action.least, entry.environment.needs, on=node.id):
+            if why := why_never(cluster, action.least, entry.environment.needs, on=node.id):
                 cluster.resolve(action, Outcome.REJECTED, f"it can never run: {why}")
             else:
                 cluster.enqueue(action)
@@ -171,7 +172,7 @@ class Placement:
         self._make_way()
         passed: list[EnvironmentEntry] = []
         placed: list[tuple[EnvironmentEntry, NodeState]] = []
-        for entry in Queue.served([cluster.unplaced], cluster.placed):
+        for entry in Queue.served([cluster.unplaced], cluster.homing):
             node = self._choose(entry)
             if node is None:
                 passed.append(entry)
@@ -199,7 +200,7 @@ class Placement:
                 if any(other.could_host(entry.own) for other in cluster.nodes.values()):
                     cluster.unbind(entry, node)
         lines = cluster.anywhere.open(cluster.has_tokens)
-        action = next(Queue.served(lines, cluster.held), None)
+        action = next(Queue.served(lines, cluster.standing), None)
         if action is None or cluster.now - action.submitted_at < self._patience_s:
             return
         nodes = cluster.nodes.values()
@@ -265,7 +266,7 @@ class Placement:
         entry.passed_at = None
         node.environments[entry.id] = entry
         node.own(entry.grant.amounts, 1)
-        cluster.placed[entry.task] += entry.weight
+        cluster.placed.take(entry.task, entry.weight)
 
     def _vacate(self, entry: EnvironmentEntry) -> None:
         cluster = self._cluster
@@ -281,10 +282,7 @@ class Placement:
         self._changed = True
 
     def _count_out(self, entry: EnvironmentEntry) -> None:
-        placed = self._cluster.placed
-        placed[entry.task] -= entry.weight
-        if not placed[entry.task]:
-            del placed[entry.task]
+        self._cluster.placed.give_back(entry.task, entry.weight)
 
     def _open(self, node: NodeState) -> None:
         while node.to_open and node.opening < self._opening_limit:

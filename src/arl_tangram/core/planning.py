@@ -96,7 +96,7 @@ class Planning:
     def _waiting(self, node: NodeState) -> Iterator[Entry]:
         cluster = self._cluster
         lines = [*node.queue.open(cluster.has_tokens), *cluster.anywhere.open(cluster.has_tokens)]
-        entries = Queue.served(lines, cluster.held)
+        entries = Queue.served(lines, cluster.standing)
         if not len(cluster.anywhere):
             return entries
         return (e for e in entries if e.bound_to or node.could_host(e.own))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import heapq
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import count
 from typing import Generic, Protocol, TypeVar
 
 from .model import TaskId
+from .shares import Standing
 
 
 class Queued(Protocol):
@@ -26,6 +28,8 @@ class Queued(Protocol):
 T = TypeVar("T", bound=Queued)
 Line = OrderedDict[str, T]
 _OVERDUE = TaskId("\0overdue")  # the line of those who have waited too long, before all tasks'
+_FIRST = Standing(-1, 0)
+_TO_COME = 1 << 62  # later than any turn that was
 
 
 class Queue(Generic[T]):
@@ -95,11 +99,11 @@ class Queue(Generic[T]):
         return line
 
     @staticmethod
-    def served(queues: Sequence[Queue[T]], held: Mapping[TaskId, int]) -> Iterator[T]:
+    def served(queues: Sequence[Queue[T]], standing: Callable[[T], Standing]) -> Iterator[T]:
         """The entries of several queues as one, in service order, looked up only as far as read.
 
-        Within a priority those promoted go first; then the next one is of the task that holds
-        least (max-min fairness), the oldest of it; what is passed on the way counts as held.
+        Within a priority those promoted go first; then the next one is of the task that stands
+        first, the oldest of it; what is passed on the way counts as held, and as its turn.
         """
         busy = [queue for queue in queues if queue._size]
         if len(busy) == 1 and len(busy[0]._levels) == 1:
@@ -110,10 +114,13 @@ class Queue(Generic[T]):
                 return
         priorities = sorted({p for queue in busy for p in queue._levels}, reverse=True)
         for priority in priorities:
-            yield from _fairly([q._levels[priority] for q in busy if priority in q._levels], held)
+            levels = [q._levels[priority] for q in busy if priority in q._levels]
+            yield from _fairly(levels, standing)
 
 
-def _fairly(levels: Sequence[Mapping[TaskId, Line[T]]], held: Mapping[TaskId, int]) -> Iterator[T]:
+def _fairly(
+    levels: Sequence[Mapping[TaskId, Line[T]]], standing: Callable[[T], Standing]
+) -> Iterator[T]:
     lines: dict[TaskId, list[Line[T]]] = {}
     for level in levels:
         for task, line in level.items():
@@ -122,18 +129,21 @@ def _fairly(levels: Sequence[Mapping[TaskId, Line[T]]], held: Mapping[TaskId, in
     heap = []
     for task, entries in merged.items():
         entry = next(entries)
-        share = -1 if task is _OVERDUE else held.get(task, 0)
+        share = _FIRST if task is _OVERDUE else standing(entry)
         heap.append((share, entry.number, task, entry))
     heapq.heapify(heap)
-    while heap:
+    for turn in count(_TO_COME):
+        if not heap:
+            return
         share, _, task, entry = heap[0]
         yield entry
         following = next(merged[task], None)
         if following is None:
             heapq.heappop(heap)
         else:
-            more = 0 if task is _OVERDUE else entry.weight
-            heapq.heapreplace(heap, (share + more, following.number, task, following))
+            if task is not _OVERDUE:
+                share = Standing(share.held + entry.weight, turn)
+            heapq.heapreplace(heap, (share, following.number, task, following))
 
 
 def _merge(lines: Sequence[Line[T]]) -> Iterator[T]:

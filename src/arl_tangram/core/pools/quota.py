@@ -7,6 +7,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from ..model import Quota, Seconds, Window
+from ..shares import Shares
 
 #: A refill that is due within this is there: times arrive as rounded floats.
 TOLERANCE_S = 1e-9
@@ -27,6 +28,8 @@ class QuotaPool:
         self.quota = quota
         self.held = 0
         """Tokens held by calls under way."""
+        self.shares = Shares(by_turns=quota.concurrency is None)
+        """What each task has of it."""
         self.paused_until: Seconds = -NEVER
         self._windows = [_Sliding(window) for window in quota.windows]
         self._rate = quota.rate_per_s

@@ -52,7 +52,7 @@ class Answering:
         busy = self._busy(state, free)
         looked_at = 0
         for most in (slots, slots + LOOKAHEAD):
-            calls = list(islice(Queue.served(lines, self._cluster.held), most))
+            calls = list(islice(Queue.served(lines, self._cluster.standing), most))
             for entry in calls[looked_at:]:
                 if not self._has_tokens(state, entry, yields=yields) or not self._start(
                     state, entry, free, busy

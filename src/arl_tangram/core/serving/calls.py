@@ -177,7 +177,7 @@ class Serving:
     def _memory_waited_for(self, node: NodeState) -> list[int]:
         """How much memory those who are next need, of those who could have it on this node."""
         cluster = self._cluster
-        homeless = next(Queue.served([cluster.unplaced], cluster.placed), None)
+        homeless = next(Queue.served([cluster.unplaced], cluster.homing), None)
         next_ones = (next(iter(node.queue), None), next(iter(cluster.anywhere), None))
         wanted = [entry.least for entry in next_ones if entry is not None]
         if homeless is not None:
@@ -238,11 +238,11 @@ class Serving:
         states = [state for state in states if state.calls]
         if len(states) < 2:
             return states
-        held = self._cluster.held
+        answering = self._cluster.answering
         rows = []
         for state in states:
             first = next(iter(state.lines))
-            row = (-first.priority, held.get(first.task, 0), first.number)
+            row = (-first.priority, answering.standing(first.task), first.number)
             rows.append((row, state))
         rows.sort(key=lambda row: row[0])
         return [state for _, state in rows]
@@ -271,7 +271,7 @@ class Serving:
             self._lease(state)
             return
         state.looked_at, state.looked_for = cluster.now, state.calls
-        first = next(Queue.served(lines, cluster.held))
+        first = next(Queue.served(lines, cluster.standing))
         others = cluster.services.values()
         short = any(s.calls and not s.instances for s in others if s is not state)
         move = self._moves.for_waiting(state, own_needs(first.least), short=short)
@@ -288,7 +288,7 @@ class Serving:
         coming = sum(
             instance.staying and not instance.calls for instance in state.instances.values()
         )
-        waiting = Queue.served(lines, self._cluster.held)
+        waiting = Queue.served(lines, self._cluster.standing)
         passed = 0
         for entry in list(islice(waiting, coming, None)):
             needs = own_needs(entry.least)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..cluster import Cluster
 from ..model import GPU, Action, Bundle, Degree, Service
 from ..pools.gpu import WIDTHS
+from ..refusal import why_no_tokens
 from .arrivals import Together
 from .services import ServiceState, own_needs
 
@@ -69,7 +70,7 @@ class Reception:
             what = "the GPUs" if state.bare else f"service {state.name}"
             amounts = " ".join(f"{name}={amount}" for name, amount in rest.items())
             return f"it needs {amounts} beside {what}, and no node has both"
-        return self._cluster.why_no_tokens(needs)
+        return why_no_tokens(self._cluster, needs)
 
 
 def _nowhere(state: ServiceState) -> str:

@@ -11,6 +11,7 @@ from ..estimates import PRIOR_WORK_S, Estimates
 from ..lines import Lines
 from ..model import API, GPU, Action, Bundle, Degree, InstanceId, NodeId, Seconds, Service
 from ..pools.node import NodePool
+from ..shares import Shares
 from .arrivals import Arrivals
 from .instances import Instance
 
@@ -42,6 +43,7 @@ class ServiceState:
         lines: the calls that wait, `calls` of them.
         needy: how many of those need more of a node than its devices.
         keeps: what is kept on a node for a call that has waited for it too long.
+        shares: what each task has of its instances.
         instances: those not gone.
         call_work_s: the expected work of its calls, on average of late.
         bare: whether it stands for plain leases of devices: nothing to restore, one call each.
@@ -63,6 +65,7 @@ class ServiceState:
     lines: Lines = field(default_factory=Lines)
     calls: int = 0
     needy: int = 0
+    shares: Shares = field(default_factory=Shares)
     instances: dict[InstanceId, Instance] = field(default_factory=dict)
     degrees: dict[int, Degree] = field(default_factory=dict)
     mixes: dict[tuple[str, str], Mix] = field(default_factory=dict)
