@@ -315,8 +315,11 @@ def test_a_lease_too_wide_for_any_cell_is_refused_once_a_node_shows_that() -> No
 
 def test_devices_of_an_instance_that_nobody_needs_when_it_is_ready_go_to_whoever_waits() -> None:
     served = Served(gpu_node(gpus=1))
-    served.declare(service("teacher"))
+    served.up(service("teacher"))
+    served.submit(action("before", gpu=1))
+    served.evicted(served.leaving()[0])
     served.submit(call("a", "teacher"))
+    served.exit("before")
     served.cancel("a")
     served.submit(action("lease", gpu=1))
 

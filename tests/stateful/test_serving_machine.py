@@ -153,6 +153,11 @@ class ServingMachine(RuleBasedStateMachine):
     def an_instance_is_restored(self, at: int) -> None:
         self.feed(ServiceRestored(at=self.now, instance=pick(self.instances("restoring"), at)))
 
+    @precondition(lambda self: self.instances("evicting"))
+    @rule(at=index)
+    def an_instance_that_was_given_up_is_ready(self, at: int) -> None:
+        self.feed(ServiceRestored(at=self.now, instance=pick(self.instances("evicting"), at)))
+
     def leaving(self) -> list[InstanceId]:
         return [*self.instances("evicting"), *self.ledger.instances.forgetting]
 

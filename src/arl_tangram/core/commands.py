@@ -93,7 +93,7 @@ class RestoreService:
 
 @dataclass(frozen=True, slots=True)
 class EvictService:
-    """Take an idle instance off its devices; answer with `ServiceEvicted` or `InstanceFailed`.
+    """Take an instance off its devices that is idle, or not up yet and given up; answer with `ServiceEvicted` or `InstanceFailed`.
 
     `forget` means that its host copy must go too.
     """

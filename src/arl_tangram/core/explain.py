@@ -9,7 +9,7 @@ from .entries import Entry, EnvironmentEntry
 from .model import CPU, GPU, MILLI, Bundle, Explanation
 from .phases import EnvironmentPhase, Phase
 from .queue import Queue
-from .serving.instances import InstancePhase
+from .serving.instances import Instance, InstancePhase
 from .serving.services import ServiceState, own_needs
 from .wording import all_wanted
 
@@ -96,11 +96,9 @@ def _served(cluster: Cluster, entry: Entry, state: ServiceState) -> str:
         first = min(coming, key=lambda i: i.ready_at)
         if first.phase is InstancePhase.PLANNED:
             return f"an instance of {state.name}, and that for others to leave its devices on {first.node}"
-        in_s = max(first.ready_at - cluster.now, 0.0)
-        return (
-            f"an instance of {state.name} that is being restored on {first.node}, "
-            f"to be ready in about {in_s:.1f} s"
-        )
+        in_s = first.ready_at - cluster.now
+        when = f"to be ready in about {in_s:.1f} s" if in_s >= 0 else f"{-in_s:.1f} s overdue"
+        return f"an instance of {state.name} that is being restored on {first.node}, {when}"
     for instance in staying:
         if len(instance.calls) < state.service.slots:
             node = cluster.nodes[instance.node]
@@ -114,7 +112,36 @@ def _served(cluster: Cluster, entry: Entry, state: ServiceState) -> str:
             f"another try to restore {state.name} in {in_s:.1f} s; "
             f"the last one failed: {state.last_failure}"
         )
-    return f"devices for an instance of {state.name}"
+    return f"devices for an instance of {state.name}" + _in_the_way(cluster, state)
+
+
+def _in_the_way(cluster: Cluster, state: ServiceState) -> str:
+    """Who is on the devices that a service could be on, in brackets; empty if nobody is."""
+    there = [
+        _doing(cluster, instance)
+        for instance in cluster.instances.values()
+        if instance.service != state.name
+        and any(
+            state.could_run_on(cluster.nodes[instance.node].pool, d) for d in state.service.degrees
+        )
+    ]
+    more = [f"and {len(there) - NAMED} more"] if len(there) > NAMED else []
+    return f" ({', '.join(there[:NAMED] + more)})" if there else ""
+
+
+def _doing(cluster: Cluster, instance: Instance) -> str:
+    match instance.phase:
+        case InstancePhase.PLANNED:
+            doing = "is to come"
+        case InstancePhase.RESTORING:
+            doing = f"being restored for {cluster.now - instance.began_at:.1f} s"
+        case InstancePhase.RESIDENT if instance.calls:
+            doing = f"answers {len(instance.calls)} calls"
+        case InstancePhase.RESIDENT:
+            doing = "is idle"
+        case _:
+            doing = "is leaving"
+    return f"{instance.id} {doing}"
 
 
 def _lacks(cluster: Cluster, entry: Entry, node: NodeState) -> str:

@@ -311,6 +311,7 @@ class _Simulation:
             case RestoreService():
                 self._foresee_restores(self.restores.begin(command, now=now))
             case EvictService(instance=instance):
+                self._foresee_restores(self.restores.give_up(instance, now=now))
                 # Devices are freed at once: what it takes is in the fixed part of a restore.
                 self._schedule(ServiceEvicted(at=now, instance=instance))
             case WakeAt(at=at):

@@ -91,6 +91,7 @@ class Restores:
     def __init__(self, models: Iterable[ServedModel], *, host_gb_per_s: float) -> None:
         self.spans: dict[InstanceId, tuple[Seconds, Seconds]] = {}
         self._models = {model.service.name: model for model in models}
+        self._under_way: dict[InstanceId, Restore] = {}
         self._hosts: dict[NodeId, Host] = defaultdict(partial(Host, host_gb_per_s))
 
     @property
@@ -102,10 +103,20 @@ class Restores:
         """Let one begin; returns those whose ends are to be foreseen anew."""
         self.spans[command.instance] = (now, now)
         restore = Restore(command, self._models[command.service.name], now=now)
+        self._under_way[command.instance] = restore
         return self._hosts[command.node].begin(restore, now=now)
+
+    def give_up(self, instance: InstanceId, *, now: Seconds) -> list[Restore]:
+        """One is not to be done, if it was under way; returns those whose ends are to be foreseen."""
+        restore = self._under_way.get(instance)
+        if restore is None:
+            return []
+        restore.version += 1
+        return self.end(restore, now=now)
 
     def end(self, restore: Restore, *, now: Seconds) -> list[Restore]:
         """One is done; returns those whose ends are to be foreseen anew."""
         command = restore.command
+        del self._under_way[command.instance]
         self.spans[command.instance] = (self.spans[command.instance][0], now)
         return self._hosts[command.node].end(restore, now=now)

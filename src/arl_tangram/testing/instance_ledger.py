@@ -115,7 +115,7 @@ class InstanceLedger:
     def evict(self, command: EvictService) -> None:
         """An instance, or a copy, is told to go."""
         name = command.instance
-        if (up := self.up.get(name)) is None or up.state != "ready":
+        if (up := self.up.get(name)) is None or up.state == "evicting":
             assert command.forget, f"evicts what is not ready: {command}"
             kept = next(k for k in self.kept if k.last == name and k.node == command.node)
             assert not kept.going, f"forgets twice: {command}"
@@ -126,6 +126,9 @@ class InstanceLedger:
         assert not up.calls, f"evicts an instance in use: {command}"
         assert not up.service.pinned, f"evicts a pinned instance: {command}"
         assert (up.service.name, up.node) == (command.service, command.node), f"wrong: {command}"
+        if up.state == "restoring":
+            alone = self._users(up.copy) == [up]
+            assert command.forget == (alone and (up.cold or not up.service.movable)), f"{command}"
         up.state = "evicting"
         up.copy.going = up.copy.going or command.forget
 

@@ -154,6 +154,7 @@ class Serving:
             elif cluster.memory_freed and state.calls and state.service.host_mib:
                 self._hosting.freed = True
         cluster.memory_freed = False
+        self._hosting.look_for_abandoned()
         self._settle_once()
         again = ROUNDS
         while again and self._hosting.freed:
@@ -210,7 +211,8 @@ class Serving:
     def next_at(self) -> Seconds:
         """When it has to be woken, if nothing else happens before."""
         services = self._cluster.services.values()
-        return min((s.wake_at for s in services if s.calls or s.pinned), default=NEVER)
+        at = min((s.wake_at for s in services if s.calls or s.pinned), default=NEVER)
+        return min(at, self._hosting.next_abandoned())
 
     def _answer(self) -> None:
         cluster = self._cluster

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from ..cluster import Cluster, NodeState
 from ..commands import EvictService, RestoreService
-from ..model import MEMORY, Bundle, Degree, InstanceId
+from ..model import MEMORY, Bundle, Degree, InstanceId, Seconds
 from ..pools.gpu import Cell
+from ..pools.quota import NEVER
 from .instances import HostCopy, Instance, InstancePhase
 from .services import ServiceState
 
@@ -16,6 +17,8 @@ class Hosting:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._planned: dict[InstanceId, Instance] = {}
+        self._restoring: dict[InstanceId, Instance] = {}
+        self._abandoned: set[InstanceId] = set()
         self._displacing: set[InstanceId] = set()
         self._forgetting: dict[InstanceId, tuple[NodeState, HostCopy]] = {}
         self._numbers = 0
@@ -76,6 +79,21 @@ class Hosting:
         self._planned[instance.id] = instance
         return instance
 
+    def look_for_abandoned(self) -> None:
+        """If nobody waits any more for one on its way, its devices are as good as free."""
+        services, now = self._cluster.services, self._cluster.now
+        before = self._abandoned
+        self._abandoned = {
+            name for name, i in self._restoring.items() if services[i.service].gives_up(i, now)
+        }
+        self.freed = self.freed or not self._abandoned <= before
+
+    def next_abandoned(self) -> Seconds:
+        """When that is next to be looked for, if nothing else happens before."""
+        services, now = self._cluster.services, self._cluster.now
+        times = (services[i.service].given_up_at(i) for i in self._restoring.values())
+        return min((at for at in times if at > now), default=NEVER)
+
     def advance(self) -> None:
         """Let planned instances go to their cells: owners that are idle leave, then they begin."""
         for instance in list(self._planned.values()):
@@ -83,6 +101,8 @@ class Hosting:
             for owner in owners:
                 if owner.idle:
                     self._evict(owner)
+                elif self._cluster.services[owner.service].gives_up(owner, self._cluster.now):
+                    self._give_up(owner)
             if not owners:
                 self._begin(instance)
             elif self._is_needless(instance) and not any(
@@ -95,6 +115,7 @@ class Hosting:
         now = self._cluster.now
         self.node_of(instance).restoring -= instance.degree.gpus
         instance.step(InstancePhase.RESIDENT)
+        del self._restoring[instance.id]
         instance.used_at = instance.ready_at = now
         state = self._cluster.services[instance.service]
         if not state.bare:
@@ -191,6 +212,18 @@ class Hosting:
         out = EvictService(instance.service, instance.id, instance.node, forget)
         self._cluster.out.append(out)
 
+    def _give_up(self, instance: Instance) -> None:
+        """End one on its way; a copy that only it had, and that is not whole, goes with it."""
+        node = self.node_of(instance)
+        node.restoring -= instance.degree.gpus
+        del self._restoring[instance.id]
+        movable = self._cluster.services[instance.service].service.movable
+        forget = False
+        for copy in node.copies:
+            if copy.used_by == {instance.id} and (instance.cold or not movable):
+                copy.leaving = forget = True
+        self._evict(instance, forget=forget)
+
     def _is_needless(self, instance: Instance) -> bool:
         """Whether all who waited for it were answered elsewhere."""
         return instance.called_for and not self._cluster.services[instance.service].calls
@@ -216,6 +249,7 @@ class Hosting:
         restore_s = state.restore_s(instance.degree, cold=instance.cold, crowd=node.restoring)
         instance.ready_at = cluster.now + restore_s
         node.restoring += instance.degree.gpus
+        self._restoring[instance.id] = instance
         if state.bare:
             self.restored(instance)
         else:
@@ -265,4 +299,5 @@ class Hosting:
         del self._cluster.instances[instance.id]
         del self._cluster.services[instance.service].instances[instance.id]
         self._planned.pop(instance.id, None)
+        self._restoring.pop(instance.id, None)
         self._displacing.discard(instance.id)

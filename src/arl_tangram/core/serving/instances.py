@@ -26,13 +26,17 @@ class InstancePhase(Enum):
 INSTANCE_TRANSITIONS: Mapping[InstancePhase, frozenset[InstancePhase]] = MappingProxyType(
     {
         InstancePhase.PLANNED: frozenset({InstancePhase.RESTORING, InstancePhase.GONE}),
-        InstancePhase.RESTORING: frozenset({InstancePhase.RESIDENT, InstancePhase.GONE}),
+        InstancePhase.RESTORING: frozenset(
+            {InstancePhase.RESIDENT, InstancePhase.EVICTING, InstancePhase.GONE}
+        ),
         InstancePhase.RESIDENT: frozenset({InstancePhase.EVICTING, InstancePhase.GONE}),
         InstancePhase.EVICTING: frozenset({InstancePhase.GONE}),
         InstancePhase.GONE: frozenset(),
     }
 )
-"""To GONE from anywhere: it failed, or its node was lost; from PLANNED: nobody needs it any more."""
+"""To GONE from anywhere: it failed, or its node was lost; from PLANNED: nobody needs it any more.
+
+From RESTORING to EVICTING: nobody waits for it, and somebody else needs its devices."""
 
 
 @dataclass(slots=True, eq=False)

@@ -11,15 +11,18 @@ from ..estimates import PRIOR_WORK_S, Estimates
 from ..lines import Lines
 from ..model import API, GPU, Action, Bundle, Degree, InstanceId, NodeId, Seconds, Service
 from ..pools.node import NodePool
+from ..pools.quota import NEVER
 from ..shares import Shares
 from .arrivals import Arrivals
-from .instances import Instance
+from .instances import Instance, InstancePhase
 
 #: Restore time of a degree that has never been seen and was not declared.
 PRIOR_RESTORE_S = 10.0
 #: What a restore from a host's copy is believed to take of the time of a load from nothing, which
 #: starts a process and reads the weights from a disk.
 WARM_SHARE = 0.1
+#: A restore that nobody waits for is given up when it has taken so many times what was expected.
+OVERDUE = 3.0
 #: The shortest pause between two looks for another instance.
 LOOK_S = 0.05
 #: Weight of the newest observation in what is learned about restores and calls.
@@ -163,6 +166,21 @@ class ServiceState:
         if alone is None:
             alone = self._guess(degree, cold=cold)
         return alone * max(1.0, (crowd + degree.gpus) / UNCROWDED)
+
+    def gives_up(self, instance: Instance, now: Seconds) -> bool:
+        """Whether an instance on its way may be ended for others: nobody waits for it any more.
+
+        One that is woken from its copy would lose that, and is ended only when it is long overdue.
+        """
+        return now >= self.given_up_at(instance)
+
+    def given_up_at(self, instance: Instance) -> Seconds:
+        """From when on that is so, if nobody comes to wait for it; infinity for those that stay."""
+        if instance.phase is not InstancePhase.RESTORING or self.calls or self.pinned:
+            return NEVER
+        if instance.cold:
+            return instance.began_at
+        return instance.began_at + OVERDUE * (instance.ready_at - instance.began_at)
 
     def restored(self, instance: Instance, now: Seconds) -> None:
         """Learn from how long it took."""

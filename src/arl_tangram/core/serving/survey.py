@@ -115,6 +115,8 @@ class Survey:
         if owner.phase is InstancePhase.EVICTING:
             return 0.0
         state = self._cluster.services[owner.service]
+        if state.gives_up(owner, self._cluster.now):
+            return 0.0
         if owner.phase is not InstancePhase.RESIDENT or state.pinned:
             return None
         if not owner.calls:
