@@ -101,7 +101,8 @@ def test_one_that_is_bound_to_its_devices_loses_its_copy_when_it_is_given_up() -
     served, instance = waking(service("hangs", movable=False, host_mib=10_000))
     served.submit(action("lease", gpu=1))
 
-    assert [("hangs", True)] == evictions(later(served, 6.1))
+    assert served.now + 6.0 == served.ledger.wake_at
+    assert [("hangs", True)] == evictions(later(served, 6.0))
     served.evicted(instance)
     assert [("hangs", (0,), True)] == restores(
         [*served.submit(call("c", "hangs")), *served.exit("lease")]

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from ..core.commands import EvictService, RestoreService
 from ..core.events import Event, InstanceFailed, ServiceEvicted, ServiceRestored
@@ -18,6 +18,7 @@ from .call import Reply
 from .clock import Clock
 
 log = logging.getLogger(__name__)
+V = TypeVar("V")
 
 FREE_S = 10.0
 """How long memory may take to be free after a service said that it left."""
@@ -54,6 +55,7 @@ class _Live:
     """An instance that is up, or on its way.
 
     Attributes:
+        coming: brings it up; has what went wrong, which is empty if nothing did.
         gone: has the reason when it answers no more.
         told: set when the kernel knows that, too.
     """
@@ -63,6 +65,7 @@ class _Live:
     free_before: dict[int, int]
     gone: asyncio.Future[str]
     told: asyncio.Event = field(default_factory=asyncio.Event)
+    coming: asyncio.Task[str] | None = None
     watch: asyncio.Task[None] | None = None
 
 
@@ -75,7 +78,7 @@ class Services:
         self._feed = feed
         self._deployments: dict[str, Deployment] = {}
         self._live: dict[InstanceId, _Live] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._closing = False
         self._ending: asyncio.Task[None] | None = None
 
@@ -172,24 +175,34 @@ class Services:
             free_before={},
             gone=asyncio.get_running_loop().create_future(),
         )
-        warm = deployment.driver.warm(seat)
-        limit_s = deployment.wake_s if warm else deployment.start_s
+        self._live[command.instance] = live
+        coming = live.coming = self._begin(self._come_up(live))
+        await asyncio.wait({coming})
+        if live.gone.done():
+            return  # it was given up
+        if trouble := coming.result():
+            await self._put_down(live, trouble)
+            return
+        live.watch = self._begin(self._watch(live))
+        self._tell(ServiceRestored(at=self._now(), instance=command.instance))
+
+    async def _come_up(self, live: _Live) -> str:
+        """Bring it up; what went wrong, which is empty if nothing did."""
+        seat, deployment = live.seat, live.deployment
+        limit_s = deployment.wake_s if deployment.driver.warm(seat) else deployment.start_s
         try:
             await self._have_room(seat, least=seat.device_mib)
             live.free_before = {d: self._devices.free_mib(d) for d in seat.devices}
             async with asyncio.timeout(limit_s):
                 await deployment.driver.restore(seat)
         except TimeoutError:
-            await self._fail(live, f"it was not ready within {limit_s:g} s")
+            return f"it was not ready within {limit_s:g} s"
         except Unavailable as error:
-            await self._fail(live, str(error))
+            return str(error)
         except Exception as error:
             log.exception("could not restore %s", seat.instance, extra={"action": "restore"})
-            await self._fail(live, repr(error))
-        else:
-            self._live[command.instance] = live
-            live.watch = self._begin(self._watch(live))
-            self._tell(ServiceRestored(at=self._now(), instance=command.instance))
+            return repr(error)
+        return ""
 
     async def _watch(self, live: _Live) -> None:
         """Tell when an instance dies by itself."""
@@ -204,7 +217,11 @@ class Services:
         if (live := self._live.get(command.instance)) is not None:
             if not self._leave(live, "it was evicted"):
                 return
-            if (trouble := await self._take_off(live)) is not None:
+            if live.coming is not None and not live.coming.done():
+                live.coming.cancel()
+                await asyncio.wait({live.coming})
+                await self._clear(live)
+            elif (trouble := await self._take_off(live)) is not None:
                 await self._fail(live, trouble)
                 return
             del self._live[command.instance]
@@ -247,8 +264,16 @@ class Services:
 
     async def _fail(self, live: _Live, reason: str) -> None:
         """End it by force, wait for its devices to be free, and tell."""
+        instance = live.seat.instance
+        log.warning("%s failed: %s", instance, reason, extra={"action": "instance_failed"})
+        await self._clear(live)
+        self._live.pop(InstanceId(instance), None)
+        self._tell(InstanceFailed(at=self._now(), instance=InstanceId(instance), reason=reason))
+        live.told.set()
+
+    async def _clear(self, live: _Live) -> None:
+        """End it by force, and wait for its devices to be free."""
         seat = live.seat
-        log.warning("%s failed: %s", seat.instance, reason, extra={"action": "instance_failed"})
         await self._by_force(live.deployment.driver.end(seat.instance), seat.instance)
         pause_s = FREE_S
         while held := await self._still_held(live, pause_s):
@@ -257,11 +282,6 @@ class Services:
             pause_s = min(pause_s * 2, 120.0)
             # Its end may have been given up before it was through, and may be known only now.
             await self._by_force(live.deployment.driver.end(seat.instance), seat.instance)
-        self._live.pop(InstanceId(seat.instance), None)
-        self._tell(
-            InstanceFailed(at=self._now(), instance=InstanceId(seat.instance), reason=reason)
-        )
-        live.told.set()
 
     async def _by_force(self, ending: Coroutine[Any, Any, None], instance: str) -> None:
         try:
@@ -320,13 +340,13 @@ class Services:
         if not self._closing:
             self._feed(event)
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def _begin(self, work: Coroutine[Any, Any, V]) -> asyncio.Task[V]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
         return task
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("a service broke", exc_info=error, extra={"action": "service_broke"})
