@@ -196,3 +196,8 @@ def test_a_wrong_trace_names_its_line(tmp_path: Path) -> None:
     done = run(str(trace))
 
     assert f"{trace}, line 2: work_s='2': give seconds, at least 0" == str(done.exception)
+
+
+def test_a_workload_given_twice_is_named() -> None:
+    with pytest.raises(ConfigError, match="workload 'mopd' is given twice"):
+        simulate(["mopd", "coding", "mopd"])

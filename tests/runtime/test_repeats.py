@@ -25,6 +25,7 @@ class Api:
     def __init__(self) -> None:
         self.go = asyncio.Event()
         self.heard: list[str] = []
+        self.url = ""
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
@@ -56,7 +57,7 @@ def run(body: Body, *, go: bool = True) -> Api:
         if go:
             api.go.set()
         server = await asyncio.start_server(api.serve, "127.0.0.1", 0)
-        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        url = api.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         node = Node(id=NodeId("n0"), capacity={CPU: 2000, MEMORY: 4096})
         async with asyncio.timeout(60), Tangram(node=node, host=ScriptedHost) as tangram:
             tangram.quota("api", concurrency=1)
@@ -273,3 +274,48 @@ def test_a_time_limit_may_be_text() -> None:
         assert at.Outcome.SUCCEEDED is (await fetch("/", timeout_s="30s")).outcome
 
     run(body)
+
+
+_LOOP: list[Any] = []
+_LOOP.append(_LOOP)
+_LOOP_TOO: list[Any] = []
+_LOOP_TOO.append(_LOOP_TOO)
+_DEEP: list[Any] = []
+for _ in range(5_000):
+    _DEEP = [_DEEP]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        (1, 1.0, False),
+        (1, True, False),
+        ({"n": [1]}, {"n": [True]}, False),
+        ({1: "a"}, {True: "a"}, False),
+        ((1, 2), [1, 2], True),
+        ([1], [1, 2], False),
+        ({"x": float("nan")}, {"x": float("nan")}, True),
+        (0.5, 0.25, False),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}, True),
+        (_LOOP, _LOOP_TOO, True),
+        (_DEEP, apart(_DEEP), True),
+        (Request(url="u", json=[1]), Request(url="u", json=[1.0]), False),
+        (Request(url="u", json=(1,)), Request(url="u", json=[1]), True),
+    ],
+)
+def test_requests_are_the_same_if_their_json_is(one: Any, other: Any, same: bool) -> None:
+    assert same is repeats.same(one, other)
+
+
+def test_an_id_belongs_to_one_quota_declared_or_not() -> None:
+    async def body(tangram: Tangram, api: Api, fetch: Fetch) -> None:
+        sent = fetch("/a", id="x")
+        (await sent).check()
+        tangram.quota("other", concurrency=1)
+        request = Request(url=api.url + "/a")
+        with pytest.raises(at.InvalidAction, match="another request has this id"):
+            await tangram.fetch("other", request, id="x")
+        with pytest.raises(at.InvalidAction, match="another request has this id"):
+            await tangram.fetch("nobody", request, id="x")
+
+    assert ["/a"] == run(body).heard

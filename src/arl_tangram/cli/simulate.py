@@ -111,9 +111,12 @@ def simulate(
     policies = list(dict.fromkeys(policy or DEFAULT_POLICIES))
     for name in policies:
         policy_named(name)
+    for name in workload:
+        if workload.count(name) > 1:
+            raise ConfigError(f"workload {name!r} is given twice; name each once")
     all_seeds = _seeds(seeds) if seeds is not None else (seed,)
     scenario = Scenario(
-        workload="+".join(dict.fromkeys(workload)),
+        workload="+".join(workload),
         seed=all_seeds[0],
         batch=batch,
         nodes=nodes,

@@ -26,6 +26,7 @@ class Reply(NamedTuple, Generic[V]):
     outcome: Outcome
     value: V | None = None
     reason: str = ""
+    retry_after_s: Seconds | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

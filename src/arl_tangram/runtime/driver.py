@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Protocol, assert_never
 
@@ -204,12 +204,16 @@ class Driver:
         """What stands behind an action that has not ended."""
         return self._works.get(action)
 
-    async def end_all(self) -> None:
-        """Cancel every action and let go of every environment; wait until all of them are gone."""
+    async def end_all(self, cancelled: Callable[[], None]) -> None:
+        """Cancel every action and let go of every environment; wait until all of them are gone.
+
+        `cancelled` is called once all are told to end, and before any of them is waited for.
+        """
         for action in tuple(reversed(self._works)):  # so that nothing starts in place of another
             self.cancel(action)
         for environment in tuple(self._places):
             self.release(environment)
+        cancelled()
         if self._works or self._places:
             self._emptied = asyncio.get_running_loop().create_future()
             await self._emptied

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from urllib.parse import urlsplit
 
-from ..core.events import QuotaThrottled
 from ..core.model import Action, Lease, Outcome, Seconds
 from ..errors import InvalidAction
 from ..executors.api import HttpClient, Request, Response
@@ -18,25 +16,22 @@ from . import checks, units
 from .call import Answer, CallWork, Reply
 from .checks import shown, wrong
 from .driver import Driver
+from .pauses import Pauses
 from .repeats import Repeats, apart
-
-log = logging.getLogger(__name__)
 
 #: Pause before the second attempt after a fault of the other side; it doubles each time.
 BACKOFF_S = 0.1
 _LONGEST_BACKOFF_S = 10.0
-#: A pause of so long is told, since nothing else may show why all is quiet.
-LONG_PAUSE_S = 600.0
 
 
 class Fetcher:
     """Sends requests as actions."""
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self, driver: Driver, pauses: Pauses) -> None:
         self._driver = driver
+        self._pauses = pauses
         self._http = HttpClient()
         self.repeats: Repeats[Response] = Repeats()
-        self._told: dict[str, Seconds] = {}  # until when its users know that a quota is paused
 
     async def fetch(
         self, action: Action, quota: str, request: Request, *, remember: bool
@@ -48,7 +43,7 @@ class Fetcher:
             lambda lease: self._attempt(lease, quota, request, action.max_attempts),
             driver=self._driver,
         )
-        return await (self.repeats.first(request, work) if remember else work.result())
+        return await (self.repeats.first((quota, request), work) if remember else work.result())
 
     async def close(self) -> None:
         """Close every connection."""
@@ -57,24 +52,12 @@ class Fetcher:
     async def _attempt(
         self, lease: Lease, quota: str, request: Request, most: int
     ) -> Reply[Response]:
-        exchange = await self._http.send(request, refused=partial(self._pause, quota))
+        exchange = await self._http.send(request, refused=partial(self._pauses.pause, quota))
         refused = exchange.retry_after_s is not None
         if exchange.outcome is Outcome.LOST and not refused and lease.attempt < most:
             # It keeps its place among the calls at once meanwhile: the other side is in trouble.
             await asyncio.sleep(backoff(lease.attempt))
         return Reply(exchange.outcome, exchange.response, exchange.reason)
-
-    def _pause(self, quota: str, wait_s: Seconds) -> None:
-        now = self._driver.now()
-        self._driver.feed(QuotaThrottled(at=now, quota=quota, retry_after_s=wait_s))
-        if now + wait_s - LONG_PAUSE_S >= self._told.get(quota, now):
-            self._told[quota] = now + wait_s
-            log.warning(
-                "quota %s: the API asks everybody to wait for %s s",
-                quota,
-                f"{wait_s:,.0f}",
-                extra={"action": "pause_quota"},
-            )
 
 
 def sendable(request: object) -> Request:
@@ -115,6 +98,6 @@ def sendable(request: object) -> Request:
     )
 
 
-def backoff(attempt: int) -> Seconds:
-    """Seconds to wait after so many attempts."""
-    return min(BACKOFF_S * 2.0 ** (attempt - 1), _LONGEST_BACKOFF_S)
+def backoff(attempt: int, asked_s: Seconds = 0.0) -> Seconds:
+    """Seconds to wait after so many attempts, or what was asked for if that is longer."""
+    return min(max(BACKOFF_S * 2.0 ** (attempt - 1), asked_s), _LONGEST_BACKOFF_S)

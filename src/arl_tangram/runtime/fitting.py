@@ -9,9 +9,20 @@ from ..errors import ConfigError
 from ..executors.services.devices import Devices
 
 
-def check_fit(service: Service, others: Collection[Service], devices: Devices) -> None:
+def check_fit(
+    service: Service, others: Collection[Service], devices: Devices, *, host_mib: int
+) -> None:
     """Raise `ConfigError` for a service that could never answer, or would keep another from it."""
     where = f"services.{service.name}"
+    if service.gpu_model not in {"", devices.model}:
+        raise ConfigError(
+            f"{where}.gpu_model={service.gpu_model!r}: the devices here are {devices.model!r}; "
+            "give that, or leave it out"
+        )
+    if service.host_mib > host_mib:
+        raise ConfigError(
+            f"{where}.host_memory: {service.host_mib} MiB, and this machine has {host_mib} MiB"
+        )
     widths = [d.gpus for d in service.degrees if d.gpus <= devices.count]
     if not widths:
         raise ConfigError(

@@ -20,6 +20,7 @@ from .driver import Driver
 from .fetch import Fetcher, backoff, sendable
 from .fitting import check_fit
 from .intake import Intake
+from .pauses import Pauses
 from .quotas import Rate, quota_of, tokens_of
 from .repeats import Repeats
 from .requests import action_of, chosen_id
@@ -37,6 +38,8 @@ class Outside:
         self._quotas: dict[str, Quota] = {}
         self._fetch: Fetcher | None = None
         self._devices: Devices | None = None
+        self._host_mib = 0
+        self._pauses: Pauses | None = None
         self._services: Services | None = None
         self._served: dict[str, Service] = {}
         self._answers: Repeats[Any] = Repeats()
@@ -123,10 +126,13 @@ class Outside:
         intake = self._ready
         sent = sendable(request)
         if self._fetch is None:
-            self._fetch = Fetcher(intake.driver)
+            self._pauses = self._pauses or Pauses(intake.driver)
+            self._fetch = Fetcher(intake.driver, self._pauses)
         needs = {API + checks.word(quota, "quota"): 1}
-        if id is not None and (known := self._fetch.repeats.known(chosen_id(id), sent)) is not None:
-            return await known
+        if id is not None:
+            known = self._fetch.repeats.known(chosen_id(id), (quota, sent))
+            if known is not None:
+                return await known
         action = action_of(
             intake.names,
             id,
@@ -158,7 +164,7 @@ class Outside:
         if name in self._served:
             raise ConfigError(f"service {name!r} is declared already; two services need two names")
         deployment = deployment_of(name, options, self._devices)
-        check_fit(deployment.service, self._served.values(), self._devices)
+        check_fit(deployment.service, self._served.values(), self._devices, host_mib=self._host_mib)
         self._services.add(deployment)
         self._served[name] = deployment.service
         intake.driver.feed(ServiceDeclared(at=intake.driver.now(), service=deployment.service))
@@ -222,18 +228,29 @@ class Outside:
             attempts=attempts,
         )
 
+        held = tokens_of(quota)
+        pauses = self._pauses = self._pauses or Pauses(intake.driver)
+
         async def attempt(lease: Lease) -> Reply[Any]:
             reply = await services.call(lease, name, request, timeout_s=limit_s)
-            if reply.outcome is Outcome.LOST and lease.attempt < attempts:
-                await asyncio.sleep(backoff(lease.attempt))  # it may be in trouble only for now
+            asked_s = reply.retry_after_s
+            if asked_s is not None and held:
+                for each in held:  # nobody comes back before that, so there is nothing to wait for
+                    pauses.pause(each.removeprefix(API), asked_s)
+            elif reply.outcome is Outcome.LOST and lease.attempt < attempts:
+                # It may be in trouble only for now.
+                await asyncio.sleep(backoff(lease.attempt, asked_s or 0.0))
             return reply
 
         work = CallWork(action, attempt, driver=intake.driver)
         return await (work.result() if id is None else self._answers.first(asked, work))
 
-    def _offer(self, devices: Devices | None, driver: Driver, clock: Clock) -> None:
-        """Be able to serve on these devices."""
+    def _offer(
+        self, devices: Devices | None, driver: Driver, clock: Clock, *, host_mib: int
+    ) -> None:
+        """Be able to serve on these devices, with so much memory of the host for copies."""
         if devices is not None:
+            self._host_mib = host_mib
             self._devices = devices
             self._services = Services(devices, clock=clock, feed=driver.feed)
             driver.instances = self._services
@@ -246,6 +263,10 @@ class Outside:
                 self._declare(quota_of(name, **limits))
             for name, options in services.items():
                 self._deploy(name, options)
+
+    def _hurry_services(self) -> None:
+        if self._services is not None:
+            self._services.hurry()
 
     async def _close_outside(self) -> None:
         if self._fetch is not None:

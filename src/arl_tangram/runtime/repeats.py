@@ -6,7 +6,7 @@ import asyncio
 import copy
 from collections import OrderedDict
 from collections.abc import Awaitable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -78,7 +78,7 @@ class Repeats(Generic[V]):
         found = self._under_way.get(identity) or self._kept.get(identity)
         if found is None:
             return None
-        if found.request != request:
+        if not same(found.request, request):
             raise InvalidAction(f"id={identity!r}: another request has this id")
         return found.wait()
 
@@ -122,6 +122,35 @@ def apart(value: Any) -> Any:
                 held[place] = list(each) if isinstance(each, tuple) else copy.copy(each)
                 left.append(held[place])
     return root[0]
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two requests say the same in JSON: 1, 1.0 and True differ, (1,) and [1] do not."""
+    seen: set[tuple[int, int]] = set()  # something may hold itself
+    left = [(one, other)]
+    while left:
+        pair = a, b = left.pop()
+        if (ids := (id(a), id(b))) in seen:
+            continue
+        seen.add(ids)
+        match pair:
+            case Request(), Request():
+                left += [(getattr(a, each.name), getattr(b, each.name)) for each in fields(a)]
+            case Mapping(), Mapping():
+                if {(type(key), key) for key in a} != {(type(key), key) for key in b}:
+                    return False
+                left += [(value, b[key]) for key, value in a.items()]
+            case list() | tuple(), list() | tuple():
+                if len(a) != len(b):
+                    return False
+                left += zip(a, b, strict=True)
+            case float(), float():
+                if repr(a) != repr(b):  # not a number is itself
+                    return False
+            case _:
+                if type(a) is not type(b) or a != b:
+                    return False
+    return True
 
 
 def size_of(value: Any) -> int:

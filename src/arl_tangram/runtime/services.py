@@ -120,13 +120,14 @@ class Services:
         if said is not None and well:
             if said.outcome in _IN_DOUBT and live.gone.done():
                 await _until_told(live)
-            return Reply(said.outcome, said.value, said.reason)
+            return Reply(said.outcome, said.value, said.reason, said.retry_after_s)
         if not live.gone.done():
             what = "its time limit passed" if said is None else said.reason
             _ = self._begin(self._put_down(live, f"{what}, and it shows no sign of life"))
         reason = await live.gone
         await _until_told(live)
-        return Reply(Outcome.LOST, None, f"an instance of {service} failed: {reason}")
+        asked_s = None if said is None else said.retry_after_s
+        return Reply(Outcome.LOST, None, f"an instance of {service} failed: {reason}", asked_s)
 
     async def _is_well(self, live: _Live) -> bool:
         """Whether an instance that gave no good answer still lives; its end is waited for a little."""

@@ -189,7 +189,7 @@ class Tangram(Outside):
             observers.append(JournalWriter(self._journal, header))
         kernel = Kernel(self._policy, self._learned, eviction=eviction_named(eviction))
         driver = Driver(kernel, clock=clock, observers=observers)
-        self._offer(devices, driver, clock)
+        self._offer(devices, driver, clock, host_mib=self._node.capacity.get(MEMORY, 0))
         driver.join(self._node)
         return Intake(driver, Names(), most_milli=self._node.capacity.get(CPU, 0))
 
@@ -378,11 +378,7 @@ class Tangram(Outside):
     async def _close(self) -> None:
         try:
             if self._intake is not None:
-                ending = asyncio.ensure_future(self._intake.driver.end_all())
-                await asyncio.sleep(0)  # every call is cancelled by now
-                if self._services is not None:
-                    self._services.hurry()
-                await ending
+                await self._intake.driver.end_all(self._hurry_services)
                 self._intake.driver.close()
         finally:
             await self._close_outside()

@@ -129,7 +129,8 @@ class Child:
         """Wait for its end, and say how it ended in a few words."""
         status = await self.ended()
         said = f"; it said: {self.tail}" if self.tail else ""
-        how = f"was ended by signal {status - 128}" if status > 128 else f"exited with {status}"
+        signal = -status if status < 0 else status - 128  # less than 0 if its guard was killed
+        how = f"was ended by signal {signal}" if signal > 0 else f"exited with {status}"
         return f"its process {how}{said}"
 
     async def stop(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shlex
+import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
@@ -155,6 +156,9 @@ class CommandDriver:
                 reason=f"the reply is longer than {limit:,} bytes; raise reply_limit to accept it",
             )
         value = _value(bytes(child.out))
+        if _killed(status):
+            why = await child.why()
+            return Said(outcome=Outcome.LOST, value=value, reason=f"the call: {why}")
         if status:
             said = f"; it said: {child.tail}" if child.tail else ""
             return Said(
@@ -229,6 +233,11 @@ class CommandDriver:
 
 def _words(program: Program) -> list[str]:
     return shlex.split(program) if isinstance(program, str) else list(program)
+
+
+def _killed(status: int) -> bool:
+    """Whether a program was surely killed: no request makes one end so, but want of memory does."""
+    return status < 0 or status == 128 + signal.SIGKILL
 
 
 def _value(out: bytes) -> Any:

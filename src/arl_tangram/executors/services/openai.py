@@ -297,7 +297,12 @@ def said(exchange: Exchange) -> Said:
         except ValueError:
             if exchange.outcome is Outcome.SUCCEEDED:
                 return Said(outcome=Outcome.FAILED, reason="the reply is no JSON")
-    return Said(outcome=exchange.outcome, value=value, reason=exchange.reason + _detail(exchange))
+    return Said(
+        outcome=exchange.outcome,
+        value=value,
+        reason=exchange.reason + _detail(exchange),
+        retry_after_s=exchange.retry_after_s,
+    )
 
 
 def _detail(exchange: Exchange) -> str:

@@ -31,11 +31,13 @@ class Said:
         outcome: LOST if the service is to blame, FAILED if the request is.
         value: the answer.
         reason: why it ended so; empty on success.
+        retry_after_s: how long it asked everybody to wait; None if it did not.
     """
 
     outcome: Outcome
     value: Any = None
     reason: str = ""
+    retry_after_s: Seconds | None = None
 
 
 class ServiceDriver(Protocol):

@@ -16,7 +16,7 @@ def rows_of(torch: Any, value: Any, method: str, *, inputs: int) -> list[Any]:
     rows = _listed(torch, value, method)
     if isinstance(rows, _NO_LIST) or not isinstance(rows, Iterable):
         raise TypeError(
-            f"method {method!r} gave a {named(value)} for {inputs} inputs; give a list with a row"
+            f"method {method!r} gave {a_named(value)} for {inputs} inputs; give a list with a row"
             " for each"
         )
     rows = list(rows)
@@ -65,7 +65,7 @@ def _stranger(value: Any, where: str) -> str:
     if isinstance(value, dict):
         for key, piece in value.items():
             if not isinstance(key, _KEYS):
-                return f"{where} has a key that is a {named(key)}; give texts"
+                return f"{where} has a key that is {a_named(key)}; give texts"
             if found := _stranger(piece, f"{where}[{key!r:.60}]"):
                 return found
     elif isinstance(value, list | tuple):
@@ -74,7 +74,7 @@ def _stranger(value: Any, where: str) -> str:
                 return found
     elif not isinstance(value, _KEYS):
         mend = " (.tolist() makes them of it)" if hasattr(value, "tolist") else ""
-        return f"{where} is a {named(value)}; give numbers, texts, lists and dicts{mend}"
+        return f"{where} is {a_named(value)}; give numbers, texts, lists and dicts{mend}"
     return ""
 
 
@@ -83,3 +83,9 @@ def named(value: object) -> str:
     kind = type(value)
     home = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
     return home + kind.__qualname__
+
+
+def a_named(value: object) -> str:
+    """The type of a value with its article, which goes by its first letter."""
+    name = named(value)
+    return f"{'an' if name[0].lower() in 'aeio' else 'a'} {name}"
