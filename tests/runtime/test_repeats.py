@@ -319,3 +319,12 @@ def test_an_id_belongs_to_one_quota_declared_or_not() -> None:
             await tangram.fetch("nobody", request, id="x")
 
     assert ["/a"] == run(body).heard
+
+
+def test_what_holds_itself_is_copied_and_measured_all_the_same() -> None:
+    found = apart(_LOOP)
+
+    assert found is found[0]
+    assert found is not _LOOP
+    assert 0 == repeats.size_of(_LOOP)
+    assert 8 == repeats.size_of([1, _LOOP])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import arl_tangram as at
-from arl_tangram.core.events import Event, QuotaThrottled
+from arl_tangram.core.events import Event, InstanceFailed, QuotaThrottled
 from arl_tangram.runtime import fetch
 from arl_tangram.runtime.observers import Observer
 
@@ -25,7 +25,8 @@ class Server:
         head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
         length = int(head.partition("content-length: ")[2].partition("\r\n")[0] or 0)
         sent = json.loads(await reader.readexactly(length) or b"{}")
-        first = "HTTP/1.1 200 OK\r\n"
+        # Whoever asks to wait need not be asked whether it lives, which it denies then.
+        first = f"HTTP/1.1 {500 if self.calls and 'health' in head else 200} OK\r\n"
         if sent.get("prompt") == "mine":
             self.calls.append(asyncio.get_running_loop().time())
             first = self.refusal if len(self.calls) == 1 else first
@@ -40,10 +41,13 @@ class Server:
 class Paused(Observer):
     def __init__(self) -> None:
         self.pauses: dict[str, float] = {}
+        self.failed: list[str] = []
 
     def happened(self, event: Event, commands: Any) -> None:
         if isinstance(event, QuotaThrottled):
             self.pauses[event.quota] = event.retry_after_s
+        elif isinstance(event, InstanceFailed):
+            self.failed.append(event.reason)
 
 
 def asked(status: int, retry_after: str, quota: Any, **options: Any) -> tuple[Any, Any, Any]:
@@ -63,7 +67,9 @@ def asked(status: int, retry_after: str, quota: Any, **options: Any) -> tuple[An
             tangram.service("a", driver="openai", address=address, memory="1MiB", pinned=[1])
             return await tangram.call("a", {"prompt": "mine"}, quota=quota, **options)
 
-    return asyncio.run(main()), seen.pauses, server.calls
+    answer = asyncio.run(main())
+    assert [] == seen.failed
+    return answer, seen.pauses, server.calls
 
 
 @pytest.mark.parametrize("status", [429, 503])

@@ -115,12 +115,15 @@ def apart(value: Any) -> Any:
         return replace(value, headers=dict(value.headers))
     root = [value]
     left: list[Any] = [root]
+    copies: dict[int, Any] = {}  # something may hold itself
     while left:  # no recursion: a reply may be nested deeply
         held = left.pop()
         for place, each in list(held.items()) if isinstance(held, dict) else enumerate(held):
             if isinstance(each, dict | list | tuple):
-                held[place] = list(each) if isinstance(each, tuple) else copy.copy(each)
-                left.append(held[place])
+                if id(each) not in copies:
+                    copies[id(each)] = list(each) if isinstance(each, tuple) else copy.copy(each)
+                    left.append(copies[id(each)])
+                held[place] = copies[id(each)]
     return root[0]
 
 
@@ -156,19 +159,24 @@ def same(one: Any, other: Any) -> bool:
 def size_of(value: Any) -> int:
     """About how many bytes a request or a reply takes, at least 8 for what is no text."""
     size, left = 0, [value]
+    seen: set[int] = set()  # something may hold itself
     while left:
-        match left.pop():
+        match each := left.pop():
+            case Mapping() | list() | tuple() if id(each) in seen:
+                pass
             case Response(body=body):
                 size += len(body)
             case Request() as sent:
                 left += [sent.url, sent.params, sent.headers, sent.json, sent.content]
             case str() | bytes() as text:
                 size += len(text)
-            case Mapping() as mapping:
-                left += mapping.keys()
-                left += mapping.values()
-            case list() | tuple() as several:
-                left += several
+            case Mapping():
+                seen.add(id(each))
+                left += each.keys()
+                left += each.values()
+            case list() | tuple():
+                seen.add(id(each))
+                left += each
             case _:
                 size += 8
     return size

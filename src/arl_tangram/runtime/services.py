@@ -113,12 +113,12 @@ class Services:
                 late = f"no full reply within {limit_s:g} s"
                 said = Said(outcome=Outcome.TIMED_OUT, reason=late)
             # Now, for a call that is given up may take its instance along, which was well until then.
-            well = said is not None and (said.outcome not in _IN_DOUBT or await self._is_well(live))
+            well = said is not None and (not _in_doubt(said) or await self._is_well(live))
         finally:
             asking.cancel()
             await asyncio.wait({asking})  # until then it takes up its place
         if said is not None and well:
-            if said.outcome in _IN_DOUBT and live.gone.done():
+            if _in_doubt(said) and live.gone.done():
                 await _until_told(live)
             return Reply(said.outcome, said.value, said.reason, said.retry_after_s)
         if not live.gone.done():
@@ -126,8 +126,7 @@ class Services:
             _ = self._begin(self._put_down(live, f"{what}, and it shows no sign of life"))
         reason = await live.gone
         await _until_told(live)
-        asked_s = None if said is None else said.retry_after_s
-        return Reply(Outcome.LOST, None, f"an instance of {service} failed: {reason}", asked_s)
+        return Reply(Outcome.LOST, None, f"an instance of {service} failed: {reason}")
 
     async def _is_well(self, live: _Live) -> bool:
         """Whether an instance that gave no good answer still lives; its end is waited for a little."""
@@ -351,6 +350,11 @@ class Services:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("a service broke", exc_info=error, extra={"action": "service_broke"})
+
+
+def _in_doubt(said: Said) -> bool:
+    """Whether it may be that nobody lives there any more; who asks for a pause does."""
+    return said.outcome in _IN_DOUBT and said.retry_after_s is None
 
 
 async def _until_told(live: _Live) -> None:
