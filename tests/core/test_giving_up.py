@@ -97,6 +97,14 @@ def test_a_restore_from_a_copy_is_given_up_only_when_it_is_long_overdue() -> Non
     assert ["b"] == served.running()
 
 
+def test_a_load_that_is_known_to_end_is_given_up_only_when_it_is_long_overdue() -> None:
+    served, _ = loading(service("slow", load_s=4.0))
+    served.submit(action("lease", gpu=1))
+
+    assert [] == evictions(later(served, 11.9))
+    assert [("slow", True)] == evictions(later(served, 0.2))
+
+
 def test_one_that_is_bound_to_its_devices_loses_its_copy_when_it_is_given_up() -> None:
     served, instance = waking(service("hangs", movable=False, host_mib=10_000))
     served.submit(action("lease", gpu=1))

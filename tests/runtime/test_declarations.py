@@ -87,7 +87,7 @@ COMMON = {
     "slots": "one",
     "restore": f"{SPAN} degrees_of_text",
     "load": SPAN,
-    "gpu_model": NAME,
+    "gpu_model": "",
     "pinned": "one ones empty_list",
     "start_timeout": SPAN,
     "wake_timeout": SPAN,

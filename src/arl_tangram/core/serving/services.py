@@ -21,7 +21,7 @@ PRIOR_RESTORE_S = 10.0
 #: What a restore from a host's copy is believed to take of the time of a load from nothing, which
 #: starts a process and reads the weights from a disk.
 WARM_SHARE = 0.1
-#: A restore that nobody waits for is given up when it has taken so many times what was expected.
+#: What nobody waits for is given up when it has taken so many times what was expected.
 OVERDUE = 3.0
 #: The shortest pause between two looks for another instance.
 LOOK_S = 0.05
@@ -170,7 +170,8 @@ class ServiceState:
     def gives_up(self, instance: Instance, now: Seconds) -> bool:
         """Whether an instance on its way may be ended for others: nobody waits for it any more.
 
-        One that is woken from its copy would lose that, and is ended only when it is long overdue.
+        A load that was never seen to come to an end may never do so; what is known is ended only when
+        it is long overdue.
         """
         return now >= self.given_up_at(instance)
 
@@ -178,7 +179,8 @@ class ServiceState:
         """From when on that is so, if nobody comes to wait for it; infinity for those that stay."""
         if instance.phase is not InstancePhase.RESTORING or self.calls or self.pinned:
             return NEVER
-        if instance.cold:
+        seen = self.service.load_s is not None or any(cold for _, cold in self.restores)
+        if instance.cold and not seen:
             return instance.began_at
         return instance.began_at + OVERDUE * (instance.ready_at - instance.began_at)
 
