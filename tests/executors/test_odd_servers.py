@@ -12,10 +12,13 @@ import zlib
 from collections.abc import Awaitable, Callable
 from email.utils import formatdate
 
+import anyio
+import h11
 import pytest
 
 from arl_tangram.core.model import Outcome
 from arl_tangram.executors.api import UNNAMED_PAUSE_S, Exchange, HttpClient, Request, Response
+from arl_tangram.executors.faults import outcome_of, told
 from arl_tangram.executors.inflating import PIECE, Inflater
 
 HEAD = b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 30\r\n"
@@ -189,6 +192,7 @@ SOON = formatdate(STARTED + 7200, usegmt=True)
         ("429 No", {"retry-after": "-5"}, UNNAMED_PAUSE_S),
         ("429 No", {"retry-after": "tomorrow"}, UNNAMED_PAUSE_S),
         ("429 No", {"retry-after": "Mon, 01 Jan 2001 00:00:00 GMT"}, UNNAMED_PAUSE_S),
+        ("429 No", {"date": "Mon, 01 Jan 99999999999 00:00:00 GMT", "retry-after": "7"}, 7.0),
         ("429 No", {"retry-after": "20000"}, 20_000.0),
         ("429 No", {"date": NOW, "retry-after": SOON}, 7200.0),
         # A server whose clock is years behind ours.
@@ -313,3 +317,142 @@ def test_no_piece_of_what_is_unpacked_is_long() -> None:
 def test_a_reply_that_is_nested_too_deeply_is_no_json() -> None:
     with pytest.raises(ValueError, match="nested too deeply"):
         Response(status=200, body=b"[" * 200_000).json()
+
+
+OKAY = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"headers": {"Content-Length": "5"}}, "Content-Length='5': the body has 0 bytes"),
+        (
+            {"method": "POST", "content": b"hello", "headers": {"content-length": "3"}},
+            "Content-Length='3': the body has 5 bytes",
+        ),
+        ({"content": b"hello", "headers": {"Content-Length": "5, 6"}}, "Content-Length='6'"),
+        ({"content": b"a", "headers": {"Content-Length": "+1"}}, r"Content-Length='+1'"),
+        ({"headers": {"Content-Length": ""}}, "Content-Length=''"),
+        ({"content": b"a", "headers": {"Transfer-Encoding": "chunked"}}, "Transfer-Encoding"),
+        ({"headers": {"Transfer-Encoding": "gzip"}}, "Transfer-Encoding='gzip'"),
+        ({"headers": {"Host": "a", "host": "b"}}, "multiple Host: headers"),
+        ({"headers": {"a": "b\n"}}, "Illegal header value"),
+        ({"headers": {"a b": "c"}}, "Illegal header name"),
+        ({"headers": {"a": "\u00fc"}}, "can't encode"),
+        ({"method": "GET /"}, "Illegal method"),
+        ({"method": "G\u00cbT"}, "method strings may not include unicode"),
+        ({"params": {"a": "\ud800"}}, "surrogates"),
+        ({"url": "http://[::1"}, "url='http://[::1'"),
+        ({"url": "http://127.0.0.1:99999/"}, "port"),
+        ({"url": "http://xn--/"}, "A-label"),
+        ({"url": "mailto:a@b"}, "url='mailto:a@b'"),
+    ],
+)
+def test_what_can_never_be_sent_is_the_callers_fault_and_is_not_begun(given, says) -> None:
+    (exchange,), heads = conversation(
+        [OKAY],
+        lambda port: Request(**{"url": f"http://127.0.0.1:{port}/", "timeout_s": 20.0, **given}),
+    )
+
+    assert (Outcome.FAILED, None) == (exchange.outcome, exchange.response)
+    assert says in exchange.reason
+    assert [] == heads
+
+
+def test_a_header_may_say_what_is_so() -> None:
+    headers = {"Content-Length": "5", "Host": "other.example", "Connection": "close"}
+
+    (exchange,), (head,) = conversation(
+        [OKAY],
+        lambda port: Request(
+            url=f"http://127.0.0.1:{port}/", method="POST", content=b"hello", headers=headers
+        ),
+    )
+
+    assert Outcome.SUCCEEDED is exchange.outcome
+    for name, value in headers.items():
+        assert f"\r\n{name}: {value}\r\n".lower() in head.decode().lower()
+
+
+def test_the_name_and_password_of_a_url_are_sent() -> None:
+    _, (head,) = conversation([OKAY], lambda port: Request(url=f"http://me:pw@127.0.0.1:{port}/"))
+
+    assert b"\r\nauthorization: basic bwu6chc=\r\n" in head.lower()
+
+
+@pytest.mark.parametrize(
+    "place", ["http://[", "http://a:b/", "//", "x" * 70_000, "http://\u00fc:0"]
+)
+def test_a_reply_that_sends_nowhere_is_a_failure_at_once(place) -> None:
+    head = f"HTTP/1.1 302 Found\r\nContent-Length: 0\r\nLocation: {place}\r\n\r\n"
+
+    (exchange,), _ = conversation([head.encode()], to)
+
+    assert Outcome.FAILED is exchange.outcome
+    assert "status 302: it has moved to" in exchange.reason
+
+
+def test_a_reply_in_another_protocol_is_a_failure() -> None:
+    (exchange,), _ = conversation(
+        [b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: other\r\n\r\n"],
+        lambda port: Request(
+            url=f"http://127.0.0.1:{port}/", headers={"Connection": "upgrade", "Upgrade": "other"}
+        ),
+    )
+
+    assert Outcome.FAILED is exchange.outcome
+    assert "status 101" in exchange.reason
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"SSH-2.0-server\r\n",
+        b"HTTP/1.1 2000 OK\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+        b"HTTP/1.1 200 OK\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"HTTP/1.1 200 OK\r\na: b\x00\r\n\r\n",
+        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: other\r\n\r\n",
+        b"HTTP/1.1 100 Continue\r\n\r\n" * 50,
+    ],
+    ids=["other", "status", "two lengths", "length", "chunks", "header", "unasked", "only hints"],
+)
+def test_a_reply_that_is_none_is_lost(said) -> None:
+    (exchange,), _ = conversation([said], to)
+
+    assert (Outcome.LOST, None) == (exchange.outcome, exchange.response)
+    assert exchange.reason
+
+
+def test_nothing_is_sent_once_a_client_is_closed() -> None:
+    async def main() -> Exchange:
+        client = HttpClient(secure=False)
+        client.prepare()
+        await client.close()
+        return await client.send(to(9))
+
+    assert "closed for good" in asyncio.run(main()).reason
+
+
+def local(text: str) -> Exception:
+    return h11.LocalProtocolError(text)
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome", "reason"),
+    [
+        (local("too little"), Outcome.FAILED, "LocalProtocolError: too little"),
+        (ExceptionGroup("g", [OverflowError("port")]), Outcome.FAILED, "OverflowError: port"),
+        (
+            ExceptionGroup("g", [OSError("gone"), ExceptionGroup("h", [ValueError("x")])]),
+            Outcome.LOST,
+            "OSError: gone; ValueError: x",
+        ),
+        (h11.RemoteProtocolError("what?"), Outcome.LOST, "RemoteProtocolError: what?"),
+        (anyio.BrokenResourceError("b"), Outcome.LOST, "BrokenResourceError: b"),
+        (RuntimeError("odd"), Outcome.LOST, "RuntimeError: odd"),
+    ],
+)
+def test_whose_fault_it_is(error, outcome, reason) -> None:
+    assert (outcome, reason) == (outcome_of(error), told(error))

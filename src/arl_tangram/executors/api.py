@@ -7,12 +7,14 @@ import email.utils
 import re
 import time
 from collections.abc import Callable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
 from ..core.model import Outcome, Seconds
 from ..errors import Unavailable
+from .faults import outcome_of, told, unsendable
 from .inflating import ACCEPTED, Inflater
 
 if TYPE_CHECKING:
@@ -104,7 +106,7 @@ class HttpClient:
     """
 
     def __init__(self, *, socket: str | None = None, secure: bool = True) -> None:
-        self._client: httpx.AsyncClient | None = None
+        self._prepared: tuple[httpx.AsyncClient, httpx.AsyncHTTPTransport] | None = None
         self._socket = socket
         self._secure = secure
 
@@ -118,21 +120,22 @@ class HttpClient:
             refused: called with the pause that is asked for as soon as that is known, which is
                 before the exchange has ended.
         """
-        import httpx  # noqa: PLC0415  # half of the start-up time of a program that fetches nothing
-
-        client = self.prepare()
+        client, transport = self.prepare()
+        if client.is_closed:
+            return Exchange(outcome=Outcome.LOST, reason="its connections are closed for good")
+        try:
+            sent = _built(client, request)
+        except Exception as error:  # noqa: BLE001  # whatever it is, it is about what was given
+            return _unsent(request, error)
+        if why := unsendable(sent):
+            return Exchange(outcome=Outcome.FAILED, reason=f"it cannot be sent: {why}")
+        begun = False
         try:
             async with (
                 asyncio.timeout(request.timeout_s) as limit,
-                client.stream(
-                    request.method,
-                    request.url,
-                    params=request.params,
-                    headers=request.headers,
-                    json=request.json,
-                    content=request.content,
-                ) as reply,
+                aclosing(await transport.handle_async_request(sent)) as reply,
             ):
+                begun = True
                 head = Response(status=reply.status_code, headers=dict(reply.headers))
                 judged = _judge(head)
                 if judged.retry_after_s is not None:
@@ -149,38 +152,67 @@ class HttpClient:
             return Exchange(
                 outcome=Outcome.TIMED_OUT, reason=f"no full reply within {request.timeout_s:g} s"
             )
-        except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
-            return Exchange(outcome=Outcome.FAILED, reason=f"url={request.url!r}: {error}")
-        except (TypeError, ValueError, httpx.LocalProtocolError) as error:
-            return Exchange(outcome=Outcome.FAILED, reason=f"it cannot be sent: {error}")
         except Unavailable as error:
             return Exchange(outcome=Outcome.LOST, reason=str(error))
-        except httpx.HTTPError as error:
-            return Exchange(outcome=Outcome.LOST, reason=f"{type(error).__name__}: {error!s}")
+        except Exception as error:  # noqa: BLE001  # of httpx, or of what it is made of
+            if not begun and outcome_of(error) is Outcome.FAILED:
+                return _unsent(request, error)
+            return Exchange(outcome=Outcome.LOST, reason=told(error))
 
-    def prepare(self) -> httpx.AsyncClient:
-        """Do what takes a moment the first time, so that it does not come between others' requests."""
-        from http.cookiejar import CookieJar, DefaultCookiePolicy  # noqa: PLC0415  # as above
+    def prepare(self) -> tuple[httpx.AsyncClient, httpx.AsyncHTTPTransport]:
+        """What builds requests and what sends them.
 
-        import httpx  # noqa: PLC0415  # as above
+        It takes a moment the first time, so do it when that does not come between others' requests.
+        """
+        import httpx  # noqa: PLC0415  # half of the start-up time of a program that fetches nothing
 
-        if self._client is None:
-            limits = httpx.Limits(max_connections=None, max_keepalive_connections=1024)
-            self._client = httpx.AsyncClient(
-                transport=httpx.AsyncHTTPTransport(
-                    verify=self._secure, uds=self._socket, limits=limits, trust_env=False
-                ),
+        if self._prepared is None:
+            transport = httpx.AsyncHTTPTransport(
+                verify=self._secure,
+                uds=self._socket,
+                limits=httpx.Limits(max_connections=None, max_keepalive_connections=1024),
+                trust_env=False,
+            )
+            # Its own way of sending would keep cookies, and look at where a reply sends.
+            client = httpx.AsyncClient(
+                transport=transport,
                 headers={"accept-encoding": ACCEPTED},
-                cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
                 timeout=None,  # noqa: S113  # each request has one of its own
                 trust_env=False,
             )
-        return self._client
+            self._prepared = client, transport
+        return self._prepared
 
     async def close(self) -> None:
         """Close every connection."""
-        if self._client is not None:
-            await self._client.aclose()
+        if self._prepared is not None:
+            client, _ = self._prepared
+            await client.aclose()
+
+
+def _built(client: httpx.AsyncClient, request: Request) -> httpx.Request:
+    import httpx  # noqa: PLC0415  # as above
+
+    sent = client.build_request(
+        request.method,
+        request.url,
+        params=request.params,
+        headers=request.headers,
+        json=request.json,
+        content=request.content,
+    )
+    name, password = sent.url.username, sent.url.password
+    if name or password:
+        next(httpx.BasicAuth(name, password).sync_auth_flow(sent))
+    return sent
+
+
+def _unsent(request: Request, error: Exception) -> Exchange:
+    import httpx  # noqa: PLC0415  # as above
+
+    wrong_url = isinstance(error, httpx.InvalidURL | httpx.UnsupportedProtocol)
+    said = f"url={request.url!r}: {error}" if wrong_url else f"it cannot be sent: {told(error)}"
+    return Exchange(outcome=Outcome.FAILED, reason=said)
 
 
 def _too_long(limit_bytes: int) -> Exchange:
@@ -193,13 +225,11 @@ def _too_long(limit_bytes: int) -> Exchange:
 
 async def _explanation(reply: httpx.Response) -> bytes:
     """As much of the body of a refusal as comes soon."""
-    import httpx  # noqa: PLC0415  # as above
-
     body = bytearray()
     try:
         async with asyncio.timeout(_EXPLANATION_S):
             _ = await _read(reply, body, _LONGEST_EXPLANATION)
-    except (TimeoutError, Unavailable, httpx.HTTPError):
+    except Exception:  # noqa: BLE001, S110  # the refusal itself is known, and all that counts
         pass
     return bytes(body[:_LONGEST_EXPLANATION])
 
@@ -218,6 +248,9 @@ async def _read(reply: httpx.Response, body: bytearray, most: int) -> bool:
 
 def _judge(response: Response) -> Exchange:
     status = response.status
+    if status < 200:
+        reason = f"status {status}: it goes on in another protocol"
+        return Exchange(outcome=Outcome.FAILED, response=response, reason=reason)
     if status < 300 or status == _NOT_MODIFIED:
         return Exchange(outcome=Outcome.SUCCEEDED, response=response)
     if status < 400:
@@ -262,6 +295,6 @@ def _moment(date: str) -> Seconds | None:
     """A date of HTTP, which is one of Greenwich, in seconds since 1970."""
     try:
         moment = email.utils.parsedate_to_datetime(date)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
