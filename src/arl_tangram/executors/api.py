@@ -6,7 +6,7 @@ import asyncio
 import email.utils
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from datetime import UTC
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.model import Outcome, Seconds
 from ..errors import Unavailable
+from . import kept
 from .faults import outcome_of, told, unsendable
 from .inflating import ACCEPTED, Inflater
 
@@ -235,13 +236,18 @@ async def _explanation(reply: httpx.Response) -> bytes:
 
 
 async def _read(reply: httpx.Response, body: bytearray, most: int) -> bool:
-    """Add what comes to a body; False once that is longer than it may be."""
+    """Add what comes to a body; False once that is longer than it may be.
+
+    A connection is used again only if the reply was read to its end.
+    """
+    assert isinstance(reply.stream, AsyncIterable)
     inflater = Inflater(reply.headers.get("content-encoding", ""))
-    async for chunk in reply.aiter_raw():
+    async for chunk in reply.stream:  # unlike `aiter_raw` it does not close the reply
         for piece in inflater.pieces(chunk):
             body += piece
             if len(body) > most:
                 return False
+    await kept.part(reply)
     inflater.finish()
     return True
 
