@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from arl_tangram.core import shares as shares_module
-from arl_tangram.core.model import API, Action, ActionId, Quota, TaskId
+from arl_tangram.core.model import API, Action, ActionId, Quota, Service, TaskId
 from arl_tangram.core.shares import Shares, Standing
 from arl_tangram.testing.builders import action, bundle, node
-from arl_tangram.testing.served import Served, call, gpu_node, service
+from arl_tangram.testing.served import Served, call, evictions, gpu_node, restores, service
 from arl_tangram.testing.watched import started
 
 
@@ -26,7 +28,7 @@ def serially(served: Served, *, after_s: float = 0.1) -> list[str]:
         for name in running:
             served.now += after_s
             served.exit(name)
-        if not served.running() and served.ledger.unresolved():
+        while not served.running() and served.ledger.unresolved():
             assert served.ledger.wake_at is not None
             served.now = served.ledger.wake_at
             served.wake()
@@ -176,3 +178,141 @@ def test_tokens_that_a_task_holds_do_not_count_at_nodes() -> None:
         served.submit(action(name, cpu=1, task=name[0]))
 
     assert ["a1"] == started(served.exit("b0"))
+
+
+BIG = {
+    "a rate": (Quota(name="key", rate_per_s=1.0, burst=4), "boboboboo"),
+    "calls at once": (Quota(name="key", concurrency=4), "boboboboo"),
+}
+
+
+@pytest.mark.parametrize(("quota", "expected"), BIG.values(), ids=BIG)
+@pytest.mark.parametrize("cpu", [0, 1])
+def test_who_needs_several_tokens_at_once_has_as_many_turns(
+    quota: Quota, expected: str, cpu: int
+) -> None:
+    served = Served(node(cpu=8))
+    served.quota(quota)
+    served.submit(token("x0", tokens=4))
+    for i in range(4):
+        served.submit(token(f"b{i}", tokens=4, cpu=cpu))
+        served.submit(token(f"o{i}", cpu=cpu))
+    served.submit(token("o4"))
+
+    order = "".join(name[0] for name in serially(served, after_s=0.01))
+
+    assert expected[:6] == order[1:7]
+
+
+def test_a_small_one_of_lower_priority_does_not_pass_one_that_needs_several_tokens() -> None:
+    served = Served(node())
+    served.quota(Quota(name="key", rate_per_s=1.0, burst=4))
+    served.submit(token("x", tokens=4))
+    served.submit(token("o0"))
+    served.submit(replace(token("big", tokens=2), priority=1))
+    served.submit(token("o1"))
+
+    assert ["x", "big", "o0", "o1"] == serially(served, after_s=0.01)
+
+
+def fought_over(*others: str) -> Served:
+    """One device, which its owner does not leave to these services while a call of its own waits."""
+    served = Served(gpu_node(gpus=1, model="this"), gpu_node("g1", gpus=1, model="other"))
+    served.declare(service("owner", restore_s=1000.0, model="this"))
+    for name in ("o0", "o1"):
+        served.submit(call(name, "owner", task="o", priority=1))
+    served.settle()
+    for name in others:
+        served.declare(service(name, model="this"))
+    return served
+
+
+def busy_elsewhere(served: Served, service: Service) -> None:
+    """Let a call of task x run on the other node."""
+    served.up(service)
+    served.submit(call("x0", service.name, task="x"))
+    served.settle()
+    assert "x0" in served.running()
+
+
+def left(served: Served) -> list[str]:
+    """Which service is restored when the owner has nobody to answer any more."""
+    served.cancel("o1")
+    served.exit("o0")
+    return [name for name, _, _ in restores(served.evicted(served.leaving()[0]))]
+
+
+def test_the_task_that_has_less_of_all_instances_has_devices_next() -> None:
+    served = fought_over("judge", "teacher")
+    busy_elsewhere(served, service("else", model="other"))
+    served.submit(call("x1", "judge", task="x"))
+    served.submit(call("y", "teacher", task="y"))
+
+    assert ["teacher"] == left(served)
+
+
+def test_what_a_task_has_of_pinned_instances_costs_it_no_devices() -> None:
+    served = fought_over("judge", "teacher")
+    busy_elsewhere(served, service("pinned", pinned=(1,), model="other"))
+    served.submit(call("x1", "judge", task="x"))
+    served.submit(call("y", "teacher", task="y"))
+
+    assert ["judge"] == left(served)
+
+
+def test_who_waits_for_very_long_has_devices_next_whatever_its_task_has() -> None:
+    served = fought_over("judge", "teacher")
+    busy_elsewhere(served, service("else", model="other"))
+    served.submit(call("x1", "judge", task="x"))
+    served.now += 31.0
+    served.submit(call("y", "teacher", task="y"))
+
+    assert ["judge"] == left(served)
+
+
+def test_a_service_that_failed_goes_behind_those_that_did_not() -> None:
+    served = fought_over("bad", "worse", "good")
+    for name in ("bad", "worse", "good"):
+        served.submit(call(name, name))
+    came = left(served)
+    for _ in range(2):
+        served.now += 5.0
+        came += [name for name, _, _ in restores(served.failed(served.coming()[0]))]
+
+    assert ["bad", "worse", "good"] == came
+
+
+def test_a_call_of_high_priority_behind_others_counts_for_its_service() -> None:
+    served = fought_over("judge", "teacher")
+    served.submit(call("x", "judge"))
+    served.submit(call("y0", "teacher"))
+    served.submit(call("y1", "teacher", priority=1))
+
+    assert ["teacher"] == left(served)
+
+
+def test_calls_of_higher_priority_have_devices_as_soon_as_calls_under_way_have_ended() -> None:
+    def evicted_for(priority: int) -> list[tuple[str, bool]]:
+        served = Served(gpu_node(gpus=1))
+        served.up(service("busy", restore_s=100.0))
+        served.declare(service("judge"))
+        for i in range(9):
+            served.submit(call(f"b{i}", "busy"))
+        served.submit(call("j", "judge", priority=priority))
+        return evictions(served.exit("b0"))
+
+    assert ([], [("busy", False)]) == (evicted_for(0), evicted_for(1))
+
+
+def test_an_instance_has_paid_off_by_what_it_takes_to_have_it_back() -> None:
+    served = Served(gpu_node(gpus=1))
+    served.declare(service("busy", restore_s=0.5, load_s=100.0))
+    served.submit(call("b0", "busy"))
+    served.settle(restore_s=100.0)
+    served.declare(service("judge", restore_s=0.5, load_s=0.5))
+    for i in range(1, 9):
+        served.submit(call(f"b{i}", "busy"))
+    served.now += 4.0
+    served.submit(call("j", "judge"))
+
+    assert [("busy", False)] == evictions(served.exit("b0"))

@@ -55,7 +55,10 @@ def test_who_waits_for_a_token_is_woken_when_it_is_there() -> None:
     served.submit(metered("a"))
     served.submit(metered("b"))
 
-    assert "1 tokens of api:key (0 free, 1 held)" in served.kernel.explain(ActionId("b")).waits_for
+    assert (
+        "1 tokens of api:key (0 free, 1 held, the next in 0.5 s)"
+        in served.kernel.explain(ActionId("b")).waits_for
+    )
     assert ["b"] == started(woken(served))
     assert 0.5 == served.now
 
@@ -183,14 +186,15 @@ def test_a_token_goes_to_a_cancelled_one_no_more() -> None:
     assert ["c"] == started(woken(served))
 
 
-def test_a_call_that_needs_more_tokens_than_there_are_lets_a_smaller_one_by() -> None:
+def test_a_call_that_needs_more_tokens_than_there_are_is_not_passed_by_a_smaller_one() -> None:
     served = Served(gpu_node(gpus=1))
     served.quota(Quota(name="key", rate_per_s=1.0, burst=3))
     served.up(service("judge", slots=8))
     served.submit(call("a", "judge", needs={"api:key": 2}))
     served.submit(call("large", "judge", needs={"api:key": 3}))
 
-    assert ["small"] == started(served.submit(call("small", "judge", needs={"api:key": 1})))
+    assert [] == started(served.submit(call("small", "judge", needs={"api:key": 1})))
+    assert ["large", "small"] == [n for _ in range(5) for n in started(woken(served))]
 
 
 def test_a_token_that_comes_while_instances_are_busy_changes_nothing() -> None:
@@ -217,16 +221,14 @@ def test_a_crowd_of_calls_that_want_too_many_tokens_is_looked_past_but_not_for_e
     assert ["large0"] == started(woken(served))
 
 
-def test_one_who_needs_fewer_tokens_than_the_first_is_woken_for_those() -> None:
+def test_one_who_needs_fewer_tokens_than_the_first_does_not_pass_it() -> None:
     served = keyed(rate=1.0, burst=3)
     served.submit(metered("a", tokens=3))
     served.submit(metered("large", tokens=3))
     served.submit(metered("small", tokens=1))
 
-    assert ["small"] == started(woken(served))
-    assert 1.0 == served.now
-    assert ["large"] == started(woken(served))
-    assert 4.0 == served.now
+    found = [(name, served.now) for _ in range(5) for name in started(woken(served))]
+    assert [("large", 3.0), ("small", 4.0)] == found
 
 
 def test_an_action_that_holds_a_token_does_not_squat_where_there_are_gpus() -> None:
@@ -333,7 +335,7 @@ def test_no_tokens_are_left_for_it_while_it_waits_for_memory_too() -> None:
     served.quota(Quota(name="key", rate_per_s=1.0, burst=3))
     served.submit(metered("first", tokens=3))
     served.submit(call("large", "judge", needs={"api:key": 3, "memory": 600}))
-    for i in range(4):
+    for i in range(2):
         served.submit(metered(f"small{i}"))
         served.wait(1.0)
         served.wake()
@@ -365,14 +367,14 @@ def test_one_that_needs_all_calls_at_once_runs_after_a_pause_too() -> None:
 def test_tokens_are_not_left_for_it_any_more_once_it_is_cancelled() -> None:
     served = served_with_two_nodes()
     served.submit(judged("large", 3))
-    for i in range(4):
+    for i in range(2):
         served.submit(plain(f"small{i}", 1))
         served.wait(1.0)
         served.wake()
     assert served.kernel._cluster.spared
     before = len(served.running())
 
-    assert ["small2"] == started(served.cancel("large"))[:1]
+    assert ["small0"] == started(served.cancel("large"))[:1]
     assert before < len(served.running())
 
 
@@ -396,7 +398,7 @@ def test_the_check_fails_if_a_service_is_not_looked_at_again() -> None:
 def test_what_is_more_urgent_does_not_leave_tokens_for_it() -> None:
     served = served_with_two_nodes()
     served.submit(judged("large", 3))
-    for i in range(4):
+    for i in range(2):
         served.submit(judged(f"small{i}", 1))
         served.wait(1.0)
         served.wake()
@@ -436,7 +438,6 @@ def test_a_node_is_lost_while_tokens_are_left_for_one_that_waits_there() -> None
     served.wake()
     (waits,) = served.kernel._cluster.spared.values()
     assert waits.bound_to is not None
-    assert served.lease("small").node == waits.bound_to
 
     served.lose(waits.bound_to)
 

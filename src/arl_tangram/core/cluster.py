@@ -103,7 +103,7 @@ class Cluster:
         self.memory_freed = False
         self.unplaced: Queue[EnvironmentEntry] = Queue()
         self.shares = Shares()  # of what nodes have
-        self.answering = Shares()  # of all instances of services
+        self.answering = Shares()  # of all instances that come and go
         self.placed = Shares()  # of what environments own
         self.ended: OrderedDict[ActionId, Outcome] = OrderedDict()
         self.gone: OrderedDict[EnvironmentId, tuple[Outcome, str]] = OrderedDict()
@@ -319,17 +319,19 @@ class Cluster:
             yield self.shares
         if service is not None:
             yield service.shares
-            yield self.answering
+            if not service.pinned:  # what it has nobody else could have
+                yield self.answering
         for name in entry.quotas:
             yield self.quotas[name].shares
 
-    def spare_tokens(self, entry: Entry) -> None:
+    def spare_tokens(self, entry: Entry) -> bool:
         """Leave tokens for one that needs more at once than there are, so that none are spent.
 
-        One at a time for each quota.
+        One at a time for each quota; whether it is that one for any.
         """
         for name in self._scarce(entry):
             self.spared.setdefault(name, entry)
+        return any(self.spared.get(name) is entry for name in entry.quotas)
 
     def _first_for(self, quota: str) -> Entry | None:
         """For whom tokens are left; nobody while what else that one needs is not there."""

@@ -8,6 +8,7 @@ from .cluster import Cluster, NodeState
 from .entries import Entry, EnvironmentEntry
 from .model import CPU, GPU, MILLI, Bundle, Explanation
 from .phases import EnvironmentPhase, Phase
+from .pools.quota import NEVER
 from .queue import Queue
 from .serving.instances import Instance, InstancePhase
 from .serving.services import ServiceState, own_needs
@@ -83,6 +84,8 @@ def _tokens(cluster: Cluster, entry: Entry) -> str:
                 if paused_s > 0
                 else f"{have} free, {quota.held} held"
             )
+            if paused_s <= 0 and (at := quota.next_change(cluster.now, entry.least[name])) < NEVER:
+                why += f", the next in {at - cluster.now:,.1f} s"
             return f"{entry.least[name]} tokens of {name} ({why})"
     return ""
 

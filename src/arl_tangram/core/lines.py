@@ -31,6 +31,11 @@ class Lines:
             return self._plain
         return self._metered.setdefault(entry.quotas, Queue())
 
+    @property
+    def priority(self) -> int:
+        """The highest of those who wait; there is somebody."""
+        return max(queue.priority for queue in (self._plain, *self._metered.values()) if len(queue))
+
     def add(self, entry: Entry, *, first: bool = False) -> None:
         """Let it wait behind, or before, the others of its task and priority."""
         line = self.line_of(entry)

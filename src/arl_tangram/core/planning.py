@@ -139,6 +139,10 @@ class Planning:
     def _note_passed(self, plan: Plan, node: NodeState) -> None:
         """Remember who was overtaken, and let who waited too long be the next one here."""
         now = self._cluster.now
+        cluster = self._cluster
+        for entry in plan.passed:
+            if cluster.is_outbid(entry) and cluster.fits(entry) and cluster.spare_tokens(entry):
+                self._prefer(entry, node)
         for position, entry in enumerate(plan.passed):
             entry.blocks = True
             if entry.passed_at is None:
@@ -151,7 +155,7 @@ class Planning:
     def _prefer(self, entry: Entry, node: NodeState) -> None:
         """Let an action be the next one: here, or anywhere if it is short of nothing but tokens."""
         cluster = self._cluster
-        cluster.spare_tokens(entry)
+        _ = cluster.spare_tokens(entry)
         if entry.bound_to is None and entry.quotas and node.pool.draft().take(entry.own):
             cluster.anywhere.promote(entry)
             return

@@ -42,6 +42,11 @@ class Queue(Generic[T]):
     def __len__(self) -> int:
         return self._size
 
+    @property
+    def priority(self) -> int:
+        """The highest of those who wait; there is somebody."""
+        return max(self._levels)
+
     def add(self, entry: T) -> None:
         """Let it wait behind the others of its task and the same priority."""
         self._line(entry)[entry.id] = entry

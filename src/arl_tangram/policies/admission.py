@@ -17,7 +17,7 @@ def admit(view: View, plan: Plan, *, amounts: Callable[[Entry], Bundle]) -> list
 
     An action that does not fit is passed over, until it has been for `view.patience_s`: from then
     on all that comes free of what it needs is kept for it, so its wait is bounded by the time
-    that running actions take.
+    that running actions take. Tokens are kept for one that waits for nothing else from the first.
     """
     admitted = []
     for entry in view.waiting:
@@ -70,4 +70,8 @@ def _pass_over(view: View, plan: Plan, entry: Entry, bundle: Bundle) -> bool:
     overdue = entry.passed_at is not None and view.now - entry.passed_at >= view.patience_s
     if overdue:
         view.free.hold(bundle)
+    elif entry.quotas:
+        own = {name: amount for name, amount in bundle.items() if name not in entry.quotas}
+        if view.free.shortage(CPU, own) == 0:  # only tokens: else others take each as it comes
+            view.free.hold({name: bundle[name] for name in entry.quotas})
     return overdue

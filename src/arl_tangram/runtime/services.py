@@ -265,7 +265,8 @@ class Services:
     async def _fail(self, live: _Live, reason: str) -> None:
         """End it by force, wait for its devices to be free, and tell."""
         instance = live.seat.instance
-        log.warning("%s failed: %s", instance, reason, extra={"action": "instance_failed"})
+        if not self._closing:
+            log.warning("%s failed: %s", instance, reason, extra={"action": "instance_failed"})
         await self._clear(live)
         self._live.pop(InstanceId(instance), None)
         self._tell(InstanceFailed(at=self._now(), instance=InstanceId(instance), reason=reason))

@@ -70,15 +70,13 @@ class Answering:
         if yields:
             for first in cluster.before(entry):
                 if cluster.is_outbid(first):
-                    if self._has_waited(first):
-                        cluster.spare_tokens(first)
+                    _ = cluster.spare_tokens(first)
                 elif cluster.has_all_tokens(first):
                     cluster.yielded[state.name] = None
                     return False
         if cluster.has_all_tokens(entry):
             return True
-        if cluster.is_outbid(entry) and self._has_waited(entry):
-            cluster.spare_tokens(entry)
+        if cluster.is_outbid(entry) and cluster.spare_tokens(entry):
             state.lines.promote(entry)
         return False
 

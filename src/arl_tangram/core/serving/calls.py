@@ -11,6 +11,7 @@ from ..estimates import Estimates
 from ..model import GPU, MEMORY, Bundle, InstanceId, Outcome, Seconds, Service
 from ..pools.quota import NEVER
 from ..queue import Queue
+from ..shares import Standing
 from .answering import LOOKAHEAD, Answering
 from .arrivals import Together
 from .deployment import lasting_cell
@@ -33,6 +34,9 @@ LONGEST_RETRY_S = 60.0
 #: So many failures with no answer between them put a service in quarantine, for so long.
 FAILURES = 5
 QUARANTINE_S = 300.0
+#: Who waits for longer than this is next, however much its task has.
+VERY_LONG_S = 30.0
+LONGEST = Standing(-1, 0)
 #: How often what came free while it was decided is looked at in the same event.
 ROUNDS = 2
 
@@ -236,15 +240,22 @@ class Serving:
                 self._hosting.remove(instance)
 
     def _in_order(self, states: Sequence[ServiceState]) -> list[ServiceState]:
-        """Those with calls that wait, by priority, fair share and arrival of the first of them."""
+        """Those with calls that wait, by priority, fair share and arrival of the first of them.
+
+        Of equal priority those come last whose instances failed of late: who never comes up must
+        not keep devices from those who do. Who waits for very long comes before all that do not.
+        """
         states = [state for state in states if state.calls]
         if len(states) < 2:
             return states
-        answering = self._cluster.answering
+        cluster = self._cluster
         rows = []
         for state in states:
-            first = next(iter(state.lines))
-            row = (-first.priority, answering.standing(first.task), first.number)
+            lines = state.lines.open(cluster.has_tokens)
+            first = next(Queue.served(lines, cluster.standing), None) or next(iter(state.lines))
+            long = cluster.now - first.submitted_at > VERY_LONG_S
+            standing = LONGEST if long else cluster.answering.standing(first.task)
+            row = (-first.priority, state.failures, standing, first.number)
             rows.append((row, state))
         rows.sort(key=lambda row: row[0])
         return [state for _, state in rows]

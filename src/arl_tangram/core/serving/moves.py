@@ -64,7 +64,7 @@ class Moves:
         self._cluster = cluster
         self._estimates = estimates
         self._eviction = eviction
-        self._surveys: dict[bool, Survey] = {}
+        self._surveys: dict[tuple[bool, int], Survey] = {}
         self._target: Deployment = {}
         self._seated: list[Seat] = []
         self._seated_after = -1
@@ -208,7 +208,7 @@ class Moves:
         state, calls, work = waiting.state, waiting.calls, waiting.work
         servers = waiting.servers
         now = self._cluster.now
-        survey = self._survey(drain=drain)
+        survey = self._survey(drain=drain, priority=state.lines.priority)
         now_s = total_act(calls, work, servers or [_much_later(state, calls * work)])
         speeds = state.speeds(state.staying())
         before = cost(state, speeds, now=now)
@@ -261,16 +261,18 @@ class Moves:
         restore_s = state.restore_s(degree, cold=cold, crowd=place.node.restoring)
         return place.drain_s + restore_s
 
-    def _survey(self, *, drain: bool) -> Survey:
-        if drain not in self._surveys:
-            self._surveys[drain] = Survey(
+    def _survey(self, *, drain: bool, priority: int = 0) -> Survey:
+        key = drain, priority if drain else 0
+        if key not in self._surveys:
+            self._surveys[key] = Survey(
                 self._cluster,
                 self._eviction,
                 self._estimates,
                 self.free_in,
                 drain=drain,
+                priority=priority,
             )
-        return self._surveys[drain]
+        return self._surveys[key]
 
 
 def _much_later(state: ServiceState, work: Seconds) -> tuple[Seconds, float]:

@@ -48,6 +48,7 @@ class Survey:
         eviction: what it costs to take instances off their devices.
         free_in: in how many seconds the slots of an instance are free.
         drain: whether busy instances count, which would leave once they are idle.
+        priority: of whoever looks: what answers only calls of lower ones need not pay off first.
     """
 
     def __init__(
@@ -58,12 +59,14 @@ class Survey:
         free_in: FreeIn,
         *,
         drain: bool = False,
+        priority: int = 0,
     ) -> None:
         self._cluster = cluster
         self._eviction = eviction
         self._estimates = estimates
         self._free_in = free_in
         self._drain = drain
+        self._priority = priority
         self._places: dict[int, list[Place]] = {}
         self._losses: dict[tuple[str, ...], float] = {}
         self._may: dict[str, Seconds | None] = {}
@@ -121,13 +124,16 @@ class Survey:
             return None
         if not owner.calls:
             return 0.0
-        if not self._drain or (state.calls and not self._has_paid_off(owner)):
+        if not self._drain:
+            return None
+        if state.calls and not self._has_paid_off(owner) and self._priority <= state.lines.priority:
             return None
         return max(self._free_in(owner))
 
     def _has_paid_off(self, owner: Instance) -> bool:
         """Whether it has answered calls for long enough to have been worth its restore."""
-        restored_s = owner.ready_at - owner.began_at
+        state = self._cluster.services[owner.service]
+        restored_s = state.restore_s(owner.degree, cold=False)  # what it takes to have it back
         return self._cluster.now - owner.ready_at >= PAY_OFF * restored_s
 
     def harm(self, owners: dict[str, list[Instance]]) -> float:
