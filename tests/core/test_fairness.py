@@ -204,6 +204,17 @@ def test_who_needs_several_tokens_at_once_has_as_many_turns(
     assert expected[:6] == order[1:7]
 
 
+def test_tasks_have_as_many_tokens_at_once_however_many_each_call_takes() -> None:
+    served = Served(node())
+    served.quota(Quota(name="key", concurrency=4))
+    for name in ("b0", "b1"):
+        served.submit(token(name, tokens=2))
+    for name in ("b2", "o0", "o1", "o2"):
+        served.submit(token(name, tokens=2 if name == "b2" else 1))
+
+    assert ["o0", "o1"] == started(served.exit("b0"))
+
+
 def test_a_small_one_of_lower_priority_does_not_pass_one_that_needs_several_tokens() -> None:
     served = Served(node())
     served.quota(Quota(name="key", rate_per_s=1.0, burst=4))

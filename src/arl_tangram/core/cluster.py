@@ -11,6 +11,7 @@ from .entries import Entry, EnvironmentEntry
 from .lines import Lines
 from .model import (
     MEMORY,
+    MILLI,
     ActionId,
     Bundle,
     EnvironmentId,
@@ -177,8 +178,8 @@ class Cluster:
     def seat(self, entry: Entry, node: NodeState) -> None:
         """Write a fresh lease's attempt into the indexes of its node."""
         node.running[entry.id] = entry
-        for shares in self.shares_of(entry):
-            shares.take(entry.task, entry.weight)
+        for shares, weight in self.shares_of(entry):
+            shares.take(entry.task, weight)
         if (environment := self._environment_of(entry)) is not None:
             environment.running[entry.id] = entry
         elastic = entry.action.elastic
@@ -211,8 +212,8 @@ class Cluster:
         for name in entry.quotas:
             self.quotas[name].give_back(entry.least[name])
             self.quota_changed(name)
-        for shares in self.shares_of(entry):
-            shares.give_back(entry.task, entry.weight)
+        for shares, weight in self.shares_of(entry):
+            shares.give_back(entry.task, weight)
         if (environment := self._environment_of(entry)) is not None:
             del environment.running[entry.id]
         entry.lease = None
@@ -312,17 +313,17 @@ class Cluster:
         """Where its task stands among those whose environments wait for a place."""
         return self.placed.standing(entry.task)
 
-    def shares_of(self, entry: Entry) -> Iterator[Shares]:
-        """All that an action has a share of while it runs."""
+    def shares_of(self, entry: Entry) -> Iterator[tuple[Shares, int]]:
+        """All that an action has a share of while it runs, and what it counts for there."""
         service = self.service_of(entry)
         if entry.own or not (entry.quotas or service):
-            yield self.shares
+            yield self.shares, entry.weight
         if service is not None:
-            yield service.shares
+            yield service.shares, entry.weight
             if not service.pinned:  # what it has nobody else could have
-                yield self.answering
+                yield self.answering, entry.weight
         for name in entry.quotas:
-            yield self.quotas[name].shares
+            yield self.quotas[name].shares, entry.least[name] * MILLI
 
     def spare_tokens(self, entry: Entry) -> bool:
         """Leave tokens for one that needs more at once than there are, so that none are spent.

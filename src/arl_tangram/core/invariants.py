@@ -56,8 +56,8 @@ def _check_entries(cluster: Cluster) -> None:
         _require(entry.id not in cluster.ended, f"{name} has ended and lives")
         if entry.lease is None:
             continue
-        for shares in cluster.shares_of(entry):
-            held[shares][entry.task] += entry.weight
+        for shares, weight in cluster.shares_of(entry):
+            held[shares][entry.task] += weight
         node = cluster.nodes[entry.lease.node]
         _require(node.running.get(entry.id) is entry, f"{name} is not known to its node")
         _require(entry.lease.grant.units == entry.units, f"{name}: units and grant disagree")
