@@ -14,7 +14,10 @@ import arl_tangram as at
 
 pytestmark = pytest.mark.slow
 
-SILENT = "import socket; s = socket.create_server(('127.0.0.1', {port})); s.listen(); input()"
+SILENT = (
+    "import socket, time; s = socket.create_server(('127.0.0.1', {port})); "
+    "s.listen(); time.sleep(1000)"
+)
 JUDGE: dict[str, Any] = {
     "driver": "command",
     "start": ["sleep", "1000"],
@@ -42,6 +45,8 @@ async def until(path: Path) -> None:
 
 @pytest.mark.parametrize("driver", ["command", "openai"])
 def test_a_start_that_nobody_waits_for_makes_room(driver: str, tmp_path: Path) -> None:
+    others = set(psutil.Process().children(recursive=True))
+
     async def main() -> None:
         async with (
             asyncio.timeout(60),
@@ -51,7 +56,8 @@ def test_a_start_that_nobody_waits_for_makes_room(driver: str, tmp_path: Path) -
             tangram.service("judge", **JUDGE)
             given_up = asyncio.create_task(tangram.call("stuck", {}))
             await until(tmp_path / "begun")
-            children = psutil.Process().children(recursive=True)
+            children = set(psutil.Process().children(recursive=True)) - others
+            assert children
             given_up.cancel()
             answer = await tangram.call("judge", {"x": 1})
             assert (at.Outcome.SUCCEEDED, {"x": 1}) == (answer.outcome, answer.value)
