@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from arl_tangram.core import shares as shares_module
-from arl_tangram.core.model import API, Action, ActionId, Quota, Service, TaskId
+from arl_tangram.core.model import API, Action, ActionId, Quota, Service, TaskId, Window
 from arl_tangram.core.shares import Shares, Standing
 from arl_tangram.testing.builders import action, bundle, node
 from arl_tangram.testing.served import Served, call, evictions, gpu_node, restores, service
@@ -65,9 +65,17 @@ def test_a_task_that_was_away_has_no_turns_saved_up() -> None:
     assert ["a5", "b0", "a6", "b1", "a7", "b2"] == serially(served)
 
 
-def test_long_calls_at_a_rate_do_not_cost_a_task_its_turns() -> None:
+@pytest.mark.parametrize(
+    "quota",
+    [
+        Quota(name="key", rate_per_s=1.0),
+        Quota(name="key", rate_per_s=1.0, concurrency=8),
+        Quota(name="key", windows=(Window(tokens=1, per_s=0.99),), concurrency=8),
+    ],
+)
+def test_long_calls_at_a_rate_do_not_cost_a_task_its_turns(quota: Quota) -> None:
     served = Served(node())
-    served.quota(Quota(name="key", rate_per_s=1.0))
+    served.quota(quota)
     for name in ("a0", "a1", "a2", "b0", "b1", "b2"):
         served.submit(token(name))
 
@@ -327,3 +335,31 @@ def test_an_instance_has_paid_off_by_what_it_takes_to_have_it_back() -> None:
     served.submit(call("j", "judge"))
 
     assert [("busy", False)] == evictions(served.exit("b0"))
+
+
+def test_explain_names_who_is_on_the_devices_and_what_they_do() -> None:
+    served = fought_over("judge", "teacher")
+    served.join(gpu_node("g2", gpus=1, model="this"))
+    served.up(service("pinned", pinned=(1,), model="this"))
+    served.submit(call("x", "judge"))
+    served.submit(call("y", "teacher"))
+
+    def why(name: str) -> str:
+        return served.kernel.explain(ActionId(name)).waits_for
+
+    assert "judge (owner#1 answers 1 calls, pinned#2 is idle)" in why("x")
+    served.cancel("o1")
+    served.exit("o0")
+    assert "teacher (owner#1 is leaving, pinned#2 is idle, judge#3 is to come)" in why("y")
+
+
+def test_explain_names_a_few_and_counts_the_others() -> None:
+    served = Served(gpu_node(gpus=1, model="this"))
+    for i in range(12):
+        served.join(gpu_node(f"p{i}", gpus=1, model="this"))
+    for i in range(13):
+        served.up(service(f"pinned{i}", pinned=(1,), model="this"))
+    served.declare(service("judge", model="this"))
+    served.submit(call("x", "judge"))
+
+    assert "pinned9#10 is idle, and 3 more)" in served.kernel.explain(ActionId("x")).waits_for

@@ -11,6 +11,8 @@ import psutil
 import pytest
 
 import arl_tangram as at
+from arl_tangram.core.events import Event, InstanceFailed
+from arl_tangram.runtime.observers import Observer
 
 pytestmark = pytest.mark.slow
 
@@ -80,5 +82,39 @@ def test_who_waits_for_devices_is_told_who_is_on_them(tmp_path: Path) -> None:
             await asyncio.sleep(0.1)
             why = (await tangram.explain("b")).waits_for
             assert why.startswith("devices for an instance of judge (stuck#1 being restored for ")
+
+    asyncio.run(main())
+
+
+class Failures(Observer):
+    def __init__(self) -> None:
+        self.names: asyncio.Queue[str] = asyncio.Queue()
+
+    def happened(self, event: Event, commands: Any) -> None:
+        if isinstance(event, InstanceFailed):
+            self.names.put_nowait(event.instance)
+
+
+def test_instances_that_share_a_worker_which_never_starts_all_have_their_time(
+    tmp_path: Path,
+) -> None:
+    pytest.importorskip("torch", reason="torch: PyTorch is not installed")
+    (tmp_path / "stuck.py").write_text("import time\ndef model(): time.sleep(1000)\n")
+    seen = Failures()
+
+    async def main() -> None:
+        async with (
+            asyncio.timeout(60),
+            at.Tangram.local(gpus=2, gpu_memory="8MiB", observers=[seen]) as tangram,
+        ):
+            settings = {"module": "stuck:model", "path": str(tmp_path), "memory": "6MiB"}
+            tangram.service("stuck", driver="torch", start_timeout="1s", **settings)
+            calls = [asyncio.create_task(tangram.call("stuck", {}))]
+            await asyncio.sleep(0.5)  # the worker is on its way
+            calls += [asyncio.create_task(tangram.call("stuck", {})) for _ in range(8)]
+            failed = {await seen.names.get() for _ in range(3)}
+            assert {"stuck#1", "stuck#2"} < failed
+            for call in calls:
+                call.cancel()
 
     asyncio.run(main())

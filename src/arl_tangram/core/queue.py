@@ -137,9 +137,8 @@ def _fairly(
         share = _FIRST if task is _OVERDUE else standing(entry)
         heap.append((share, entry.number, task, entry))
     heapq.heapify(heap)
-    for turn in count(_TO_COME):
-        if not heap:
-            return
+    turns = count(_TO_COME)
+    while heap:
         share, _, task, entry = heap[0]
         yield entry
         following = next(merged[task], None)
@@ -147,7 +146,7 @@ def _fairly(
             heapq.heappop(heap)
         else:
             if task is not _OVERDUE:
-                share = Standing(share.held + entry.weight, turn)
+                share = Standing(share.held + entry.weight, next(turns))
             heapq.heapreplace(heap, (share, following.number, task, following))
 
 

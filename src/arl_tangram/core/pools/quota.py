@@ -28,7 +28,8 @@ class QuotaPool:
         self.quota = quota
         self.held = 0
         """Tokens held by calls under way."""
-        self.shares = Shares(by_turns=quota.concurrency is None)
+        spent = quota.rate_per_s is not None or bool(quota.windows)
+        self.shares = Shares(by_turns=spent or quota.concurrency is None)
         """What each task has of it."""
         self.paused_until: Seconds = -NEVER
         self._windows = [_Sliding(window) for window in quota.windows]

@@ -179,8 +179,7 @@ class ServiceState:
         """From when on that is so, if nobody comes to wait for it; infinity for those that stay."""
         if instance.phase is not InstancePhase.RESTORING or self.calls or self.pinned:
             return NEVER
-        seen = self.service.load_s is not None or any(cold for _, cold in self.restores)
-        if instance.cold and not seen:
+        if self.service.load_s is None and not self.restores:
             return instance.began_at
         return instance.began_at + OVERDUE * (instance.ready_at - instance.began_at)
 

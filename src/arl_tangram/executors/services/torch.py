@@ -60,6 +60,7 @@ class _Worker:
 
     Attributes:
         at_work: what it is doing, whether or not anybody still waits for it, and for which instance.
+        ready: whether it has answered, and so has the weights.
         ended_for: why we ended it; empty if it ended by itself.
     """
 
@@ -68,6 +69,7 @@ class _Worker:
     http: HttpClient
     instances: set[str] = field(default_factory=set)
     at_work: dict[_Asking, str] = field(default_factory=dict)
+    ready: bool = False
     ended_for: str = ""
 
 
@@ -85,7 +87,8 @@ class TorchDriver:
         self._numbers = count(1)
 
     def warm(self, seat: Seat) -> bool:
-        return self._worker is not None and self._worker.child.alive
+        worker = self._worker
+        return worker is not None and worker.ready and worker.child.alive
 
     async def restore(self, seat: Seat) -> None:
         async with self._starting:
@@ -194,6 +197,7 @@ class TorchDriver:
         worker = self._worker = _Worker(name=name, child=child, http=http)
         try:
             await _until_ready(worker)
+            worker.ready = True
         except BaseException:  # half a worker is of no use to whoever comes next
             await self._stop(worker)
             raise
