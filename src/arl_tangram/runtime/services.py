@@ -149,7 +149,8 @@ class Services:
         """End every instance and every copy."""
         self._closing = True
         for task in list(self._tasks):
-            task.cancel()
+            if not task.cancelling():  # else what it tidies up would be broken off
+                task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._ending is not None:
             await self._ending
