@@ -93,9 +93,9 @@ class RestoreService:
 
 @dataclass(frozen=True, slots=True)
 class EvictService:
-    """Take an instance off its devices that is idle, or not up yet and given up; answer with `ServiceEvicted` or `InstanceFailed`.
+    """Take an instance off its devices; answer with `ServiceEvicted` or `InstanceFailed`.
 
-    `forget` means that its host copy must go too.
+    It is idle, or not up yet and given up. `forget` means that its host copy must go too.
     """
 
     service: str

@@ -138,8 +138,8 @@ class Planning:
 
     def _note_passed(self, plan: Plan, node: NodeState) -> None:
         """Remember who was overtaken, and let who waited too long be the next one here."""
-        now = self._cluster.now
         cluster = self._cluster
+        now = cluster.now
         for entry in plan.passed:
             if cluster.is_outbid(entry) and cluster.fits(entry) and cluster.spare_tokens(entry):
                 self._prefer(entry, node)

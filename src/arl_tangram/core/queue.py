@@ -9,7 +9,7 @@ from itertools import count
 from typing import Generic, Protocol, TypeVar
 
 from .model import TaskId
-from .shares import Standing
+from .shares import FIRST, Standing
 
 
 class Queued(Protocol):
@@ -28,7 +28,6 @@ class Queued(Protocol):
 T = TypeVar("T", bound=Queued)
 Line = OrderedDict[str, T]
 _OVERDUE = TaskId("\0overdue")  # the line of those who have waited too long, before all tasks'
-_FIRST = Standing(-1, 0)
 _TO_COME = 1 << 62  # later than any turn that was
 
 
@@ -134,7 +133,7 @@ def _fairly(
     heap = []
     for task, entries in merged.items():
         entry = next(entries)
-        share = _FIRST if task is _OVERDUE else standing(entry)
+        share = FIRST if task is _OVERDUE else standing(entry)
         heap.append((share, entry.number, task, entry))
     heapq.heapify(heap)
     turns = count(_TO_COME)

@@ -24,6 +24,10 @@ class Standing(NamedTuple):
     turn: int
 
 
+#: Before every task.
+FIRST = Standing(-1, 0)
+
+
 class Shares:
     """What each task has of one thing, such as the cores of all nodes, or the tokens of a quota.
 

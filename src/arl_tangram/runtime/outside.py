@@ -109,7 +109,7 @@ class Outside:
         """Send an HTTP request under a quota, over a connection that is kept.
 
         A reply of 429, or of 503 with ``Retry-After``, pauses the quota for everybody, for as long as
-        it says; faults that may pass are tried again, those that will not are failures at once. No
+        it says and a day at most; faults that may pass are tried again, those that will not are failures at once. No
         cookie is kept: a request is sent with those in its own headers.
 
         Args:
@@ -215,20 +215,20 @@ class Outside:
             if (repeated := self._answers.known(chosen_id(id), asked)) is not None:
                 return await repeated
             asked = name, request = _copied(asked)  # the caller may change it later
+        held = tokens_of(quota)
         action = action_of(
             intake.names,
             id,
             task=task,
             trajectory=trajectory,
             kind=name if kind is None else kind,
-            needs=tokens_of(quota),
+            needs=held,
             service=name,
             priority=priority,
             timeout_s=limit_s,
             attempts=attempts,
         )
 
-        held = tokens_of(quota)
         pauses = self._pauses = self._pauses or Pauses(intake.driver)
 
         async def attempt(lease: Lease) -> Reply[Any]:

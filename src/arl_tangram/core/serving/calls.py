@@ -11,7 +11,7 @@ from ..estimates import Estimates
 from ..model import GPU, MEMORY, Bundle, InstanceId, Outcome, Seconds, Service
 from ..pools.quota import NEVER
 from ..queue import Queue
-from ..shares import Standing
+from ..shares import FIRST
 from .answering import LOOKAHEAD, Answering
 from .arrivals import Together
 from .deployment import lasting_cell
@@ -36,7 +36,6 @@ FAILURES = 5
 QUARANTINE_S = 300.0
 #: Who waits for longer than this is next, however much its task has.
 VERY_LONG_S = 30.0
-LONGEST = Standing(-1, 0)
 #: How often what came free while it was decided is looked at in the same event.
 ROUNDS = 2
 
@@ -254,7 +253,7 @@ class Serving:
             lines = state.lines.open(cluster.has_tokens)
             first = next(Queue.served(lines, cluster.standing), None) or next(iter(state.lines))
             long = cluster.now - first.submitted_at > VERY_LONG_S
-            standing = LONGEST if long else cluster.answering.standing(first.task)
+            standing = FIRST if long else cluster.answering.standing(first.task)
             row = (-first.priority, state.failures, standing, first.number)
             rows.append((row, state))
         rows.sort(key=lambda row: row[0])
